@@ -34,10 +34,10 @@ test-corpus: ## judge saved answers of nvidia-smi, kernel logs and bundles: make
 	@PYTHONPATH=tests/node_library $(or $(PYTHON),python3) -B -c 'import sys; from gpuwright.doctor.program import main; sys.exit(main())' \
 	  --replay '$(CORPUS)' || [ $$? -ne 2 ]
 
-lint: venv ## ansible-lint, yamllint, ruff, vermin, mypy, and the forms of GitHub's files
+lint: venv ## ansible-lint, yamllint, ruff, vermin, mypy, and the schemas of GitHub's files
 	@$(RUN) lint
 
-unit: venv ## modules, plan, filters, tools; under a real Python 3.6 too where there is one
+unit: venv ## modules, plan, filters, tools; also under a real Python 3.6 if there is one
 	@$(RUN) unit
 
 trainer: venv ## the GAN trainer on the CPU
@@ -55,10 +55,10 @@ collection: venv trainer-wheel ## build/gpuwright-node-VERSION.tar.gz, to be ins
 pyz: venv ## build/gpu-doctor.pyz, the one file that scans any Linux machine (docs/scan.md)
 	@$(VENV)/bin/python tools/doctor_pyz.py
 
-test-collection: venv ## the installed collection, from a folder of one's own, on a host of the fleet
+test-collection: venv ## the installed collection, used from a separate folder, on a host of the fleet
 	@$(RUN) collection
 
-test-sanity: venv ## what ansible-test and galaxy-importer ask of a collection (2 minutes; PyPI)
+test-sanity: venv ## what ansible-test and galaxy-importer require of a collection (2 minutes; PyPI)
 	@$(VENV)/bin/python tests/sanity/run.py
 
 faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what the toolkit says and leaves behind
@@ -99,7 +99,7 @@ test-container: venv ## slower: the trainer's image built from its Containerfile
 test-vm: venv ## slower: Debian 12 in a virtual machine: boot loader, real reboot, newer kernel, DKMS, boot check (qemu)
 	@$(RUN) vm
 
-test-numa: venv ## slower: gpu-run on a kernel with two NUMA nodes, in a virtual machine: what fills a node, policies, far memory (qemu)
+test-numa: venv ## slower: gpu-run on a kernel with two NUMA nodes, in a virtual machine: full nodes, policies, far memory (qemu)
 	@$(RUN) numa
 
 fleet-up: venv packages ## start the demo's hosts without touching them
@@ -108,7 +108,7 @@ fleet-up: venv packages ## start the demo's hosts without touching them
 
 fleet-down: demo-down ## the same as demo-down
 
-trainer-wheel: venv ## the trainer's wheel, for a controller that cannot build it or a collection to hand on
+trainer-wheel: venv ## the trainer's wheel, for a controller that cannot build it, or for a collection to pass on
 	@$(VENV)/bin/python tools/trainer_wheel.py
 
 venv: $(VENV)/.complete ## the controller's Python environment, from hashes
@@ -146,7 +146,7 @@ checks-tried: venv ## count which broken fields of nvidia-smi's answers are noti
 	@$(VENV)/bin/python tools/checks_tried.py
 
 # For example PACKAGES="lpips==0.1.4 wheels/my_gan-0.1.0-py3-none-any.whl", from the inventory's folder.
-lock: venv ## write requirements/dev.lock and the environments' lock files anew, or that of one plan: make lock PLAN=plan.json (needs uv); with PACKAGES="name ..." theirs beside it
+lock: venv ## write requirements/dev.lock and the environments' lock files again, or that of one plan: make lock PLAN=plan.json (needs uv); with PACKAGES="name ..." also one for these packages
 ifndef PLAN
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --no-annotate --no-header --quiet requirements/dev.in --output-file requirements/dev.lock
@@ -157,10 +157,10 @@ ifdef PACKAGES
 	  'import json, sys; print(json.dumps({"framework_pytorch_packages": sys.argv[1:]}))' $(PACKAGES))"
 endif
 
-matrix-check: venv ## hold the matrix against the wheels on the index that pip is configured for: their CUDA, cuDNN, which pairs resolve, and every lock file
+matrix-check: venv ## compare the matrix with the wheels on the index that pip is configured for: their CUDA, cuDNN, which pairs resolve, and every lock file
 	@$(VENV)/bin/python tools/matrix_check.py
 
-matrix-refresh: venv ## what came out since the matrix was written, and rows for it to check; WRITE=true adds them, marked as not verified
+matrix-refresh: venv ## releases since the matrix was written, and proposed rows for them to check; WRITE=true adds them, marked as not verified
 	@$(VENV)/bin/python tools/matrix_refresh.py $(if $(filter true,$(WRITE)),--write)
 
 clean: ## remove what was built here (not the image cache)

@@ -9,13 +9,13 @@ version_added: "1.0.0"
 description:
   - Runs the trainer's smoke test in the node's environment through the launcher, as an ordinary user, in the sandbox of
     the training service. The sandbox is that service's settings, read from its installed file.
-  - Where there is no such file, no systemd or no root, it runs as that user alone, without anything of root's
-    environment; RV(smoke.sandbox) is then null and RV(smoke.sandbox_because) says why, and C(gpu_verify) warns of it.
-  - Fails when a GPU was demanded and the training ran elsewhere, when no training step was applied, when a loss was not
-    finite or did not fall, when parameters stayed as they were, and when the test gave no report in time.
-  - On several GPUs a training over all of them follows, whose gradients and parameters must come out equal everywhere.
-  - At the deadline its whole process group is killed, and a process that cannot be killed is not waited for.
-  - Never reports a change. What the test writes goes to a temporary home that is removed.
+  - Without such a file, without systemd or without root, it only runs as that user, with nothing from root's
+    environment; RV(smoke.sandbox) is then null, RV(smoke.sandbox_because) says why, and C(gpu_verify) warns about it.
+  - Fails if a GPU was demanded and the training ran elsewhere, if no training step was applied, if a loss was not
+    finite or did not fall, if parameters did not change, and if the test gave no report in time.
+  - On several GPUs, a training run over all of them follows; its gradients and parameters must be equal on all of them.
+  - At the deadline, its whole process group is killed; it does not wait for a process that cannot be killed.
+  - Never reports a change. The test writes into a temporary home folder, which is removed.
 options:
   python:
     description: Full path of the Python in which torch and gan_trainer are installed.
@@ -26,11 +26,11 @@ options:
     type: path
     default: /usr/local/bin/gpu-run
   user:
-    description: User to run as; another one than the present needs root.
+    description: User to run as; any user other than the current one needs root.
     type: str
     required: true
   device:
-    description: Where the training must run, every visible GPU or the CPU. On a CPU it tries the software
+    description: Where the training must run, on every visible GPU or on the CPU. On a CPU, it tests the software
       and says nothing about speed.
     type: str
     choices: [cuda, cpu]
@@ -44,13 +44,13 @@ options:
     type: float
     default: 600
   unit:
-    description: File of the service in whose sandbox it runs; empty for none.
+    description: Unit file of the service in whose sandbox it runs; empty for none.
     type: path
     default: /etc/systemd/system/train-gan@.service
 attributes:
   check_mode:
     support: full
-    description: Skipped, since it would load the GPUs.
+    description: Skipped, since the test would put load on the GPUs.
   diff_mode:
     support: none
     description: Changes nothing, so there is nothing to compare.
@@ -73,7 +73,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 smoke:
-  description: The test's record; null when it gave none.
+  description: The test's record; null if it gave none.
   returned: unless skipped
   type: dict
   contains:
@@ -81,10 +81,10 @@ smoke:
       description: Version of this record, 1.
       type: int
     torch:
-      description: Version of torch; null when it cannot be imported.
+      description: Version of torch; null if it cannot be imported.
       type: str
     cuda:
-      description: CUDA version that torch was built for; null in a build for CPUs.
+      description: CUDA version that torch was built for; null for a CPU build.
       type: str
     device:
       description: Where it had to run, cuda or cpu.
@@ -110,27 +110,27 @@ smoke:
           description: Why this format.
           type: str
         fp32:
-          description: The training in float32; null when it failed. Steps applied and skipped, first and last loss,
+          description: The training in float32; null if it failed. Steps applied and skipped, first and last loss,
             whether all parameters changed, peak memory in MiB and seconds.
           type: dict
         amp:
           description: The training in mixed precision.
           type: dict
         speed:
-          description: Images per second and peak memory of both precisions on a network that keeps a GPU busy; null on
-            a CPU.
+          description: Images per second and peak memory in both precisions, on a network large enough to keep a GPU
+            busy; null on a CPU.
           type: dict
         speed_ratio:
-          description: Images per second in mixed precision over those in float32 on that network; null on a CPU.
+          description: Images per second in mixed precision divided by those in float32, on that network; null on a CPU.
           type: float
     parallel:
-      description: The training over all GPUs at once, or over two processes on a CPU; null on one GPU.
+      description: The training over all GPUs at once, or over two processes on a CPU; null if there is one GPU.
       type: dict
     sandbox:
-      description: Name of the service in whose sandbox it ran; null when it ran without.
+      description: Name of the service in whose sandbox it ran; null if it ran without one.
       type: str
     sandbox_because:
-      description: How many of the service's settings that were, or why there was no sandbox.
+      description: How many of the service's settings applied, or why there was no sandbox.
       type: str
     problems:
       description: What is wrong, one sentence each.

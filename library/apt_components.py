@@ -1,16 +1,16 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: more components of the distribution's own mirror, whichever that is on this host."""
+"""Ansible module: enables more components on the distribution mirror that this host already uses."""
 
 DOCUMENTATION = r"""
 module: apt_components
 short_description: Enable components such as non-free on the mirrors that a host already uses
 description:
   - Writes one deb822 file that adds the missing components to every suite of Debian or Ubuntu itself that the host has
-    configured, under the same address. No mirror is named by the caller.
-  - Components that another file configures already are left out; where nothing is missing there is no file.
-  - Reads the package lists first where the host has never done so. When the new lists cannot be read, the file as it
-    was before is put back and the module fails.
+    configured, at the same address. The caller names no mirror.
+  - Components that another file already configures are left out; if nothing is missing, there is no file.
+  - First updates the package lists if the host has never done so. If the new lists cannot be read, the previous file is
+    restored and the module fails.
   - Supports check mode and diff.
 options:
   components:
@@ -59,7 +59,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.apt_source
 
 
 def read(path: str) -> str:
-    """The file's text, empty where there is none."""
+    """The file's text, empty if there is no file."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
@@ -83,14 +83,14 @@ def write(module: AnsibleModule, path: str, text: str) -> None:
 
 
 def update(seconds: float) -> str:
-    """What went wrong while apt read its package lists, empty for nothing."""
-    # Without this option apt calls a repository that it could not reach a warning.
+    """What went wrong while apt read its package lists; empty if nothing did."""
+    # Without this option, apt only warns about a repository that it could not reach.
     done = run_bounded(["apt-get", "update", "--quiet=2", "--option", "APT::Update::Error-Mode=any"], seconds)
     return "" if done.rc == 0 else (done.problem or done.stderr.strip() or f"exit status {done.rc}")
 
 
 def main() -> None:
-    """Compare the file with what it should be, write it, read the lists, or put everything back."""
+    """Compare the file with what it should be, write it, update the lists, or restore everything."""
     module = AnsibleModule(
         argument_spec={
             "components": {"type": "list", "elements": "str", "required": True},

@@ -7,12 +7,12 @@ module: dnf_module_stream
 short_description: Enable, disable or reset a module stream of dnf, and switch only when allowed
 version_added: "1.0.0"
 description:
-  - Reads the present state from C(/etc/dnf/modules.d) in milliseconds; where it is as wanted, neither dnf nor a
-    repository is asked.
-  - Changes it with C(dnf module enable), C(disable) and C(reset), and proves afterwards that dnf has recorded it.
+  - Reads the current state from C(/etc/dnf/modules.d) in milliseconds; if it is already as wanted, neither dnf nor a
+    repository is contacted.
+  - Changes it with C(dnf module enable), C(disable) and C(reset), and then verifies that dnf has recorded the change.
   - Another enabled stream is replaced only with O(allow_switch). The module then removes those of O(packages) that are
-    installed, resets the module and enables the wanted stream, in this order, so that a run that was cut off goes on
-    where it was. Before the removal it makes sure that the wanted stream is offered.
+    installed, resets the module and enables the wanted stream, in this order, so that a run that was interrupted
+    continues where it stopped. Before the removal, it makes sure that the wanted stream is offered.
 options:
   name:
     description: Name of the module.
@@ -32,16 +32,16 @@ options:
     type: bool
     default: false
   packages:
-    description: Names (globs allowed) of packages that must go when the stream is switched.
+    description: Names (globs allowed) of packages that must be removed when the stream is switched.
     type: list
     elements: str
     default: []
   install:
     description:
-      - Packages that must be there after a switch. With it O(packages) are not removed first, but replaced by those of
-        the stream in one transaction, after everything was downloaded. Where a step before that transaction fails, the
-        stream that was enabled is enabled again.
-      - Then packages of another O(version) count as a switch, too, such as a run that was cut off leaves them.
+      - Packages that must be installed after a switch. If it is set, O(packages) are not removed first, but replaced by
+        those of the stream in one transaction, after everything has been downloaded. If a step before that transaction
+        fails, the stream that was enabled is enabled again.
+      - Installed packages of another O(version), such as an interrupted run leaves behind, then also count as a switch.
     type: list
     elements: str
     default: []
@@ -50,13 +50,13 @@ options:
     type: str
     default: ""
   timeout:
-    description: Seconds that each dnf command may take, waiting for the lock of another one included.
+    description: Seconds that each dnf command may take, including the time that it waits for another one's lock.
     type: float
     default: 900
 attributes:
   check_mode:
     support: full
-    description: Predicts the change and fails where the real run would, without changing anything.
+    description: Predicts the change, and fails if the real run would, without changing anything.
   diff_mode:
     support: full
     description: Shows state and stream before and after.
@@ -81,15 +81,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 stream_before:
-  description: The stream that was enabled, empty when none was.
+  description: The stream that was enabled; empty if none was.
   returned: when the state could be read
   type: str
 stream_after:
-  description: The stream that is enabled now, or would be in check mode; empty when none is.
+  description: The stream that is enabled now, or would be in check mode; empty if none is.
   returned: when the state could be read
   type: str
 available:
-  description: Streams that the enabled repositories offer; null when nobody had to ask.
+  description: Streams that the enabled repositories offer; null if it was not necessary to ask.
   returned: when the state could be read
   type: list
   elements: str
@@ -99,7 +99,7 @@ packages_to_remove:
   type: list
   elements: str
 commands:
-  description: What was run, or would be, in order.
+  description: Commands that were run, or would be, in order.
   returned: when the state could be read
   type: list
   elements: str

@@ -6,12 +6,12 @@ DOCUMENTATION = r"""
 module: file_tree
 short_description: Keep a folder of small text files exactly as given
 description:
-  - Writes what differs, removes what does not belong there, leaves the rest. ansible.builtin.copy needs a second for
-    every file of a folder on every run; this needs one task.
+  - Writes files that differ, removes files that do not belong there, and leaves the rest. ansible.builtin.copy needs a
+    second for every file of a folder on every run; this needs one task.
   - Files get mode 0644, folders 0755, and belong to root.
 options:
   dest:
-    description: The folder, absolute. It belongs to this task alone.
+    description: Absolute path of the folder. Nothing else may write to it.
     type: path
     required: true
   files:
@@ -20,8 +20,8 @@ options:
     required: true
   compile_for:
     description:
-      - Paths of Python interpreters. The first that is there keeps compiled files beside the modules in C(dest) itself,
-        readable by everybody; ordinary users cannot write them, and would compile at every start.
+      - Paths of Python interpreters. The first that exists compiles the modules in C(dest) and keeps the compiled files
+        there, readable by everybody; ordinary users cannot write them, and would compile at every start.
     type: list
     elements: path
     default: []

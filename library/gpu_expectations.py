@@ -1,14 +1,15 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: what a node is held against, with a plan that was made for all of its GPUs."""
+"""Ansible module: what a node is compared with, using a plan that was made for all of its GPUs."""
 
 DOCUMENTATION = r"""
 module: gpu_expectations
-short_description: Tell what a node is held against
+short_description: Return what a node is compared with
 description:
-  - Takes what the inventory expects and the plan of this run, and returns what C(gpu_verify) and C(gpu-doctor) judge
-      by.
-  - While GPUs are missing the plan of this run is not the node's; then the recorded plan stays, and a warning says so.
+  - Takes the inventory's expectations and the plan of this run, and returns what C(gpu_verify) and C(gpu-doctor)
+      compare the node with.
+  - While GPUs are missing, the plan of this run does not fit the whole node; the recorded plan is then kept, with a
+      warning.
   - Writes nothing.
 options:
   wanted:
@@ -16,11 +17,11 @@ options:
     type: dict
     required: true
   gpus:
-    description: The GPUs for which that plan was made, as C(gpu_probe) names them. Without it nobody knows.
+    description: The GPUs for which that plan was made, as C(gpu_probe) names them. If omitted, this is not known.
     type: list
     elements: dict
   path:
-    description: File that holds what the node is held against until now.
+    description: File with the node's expectations so far.
     type: path
     required: true
 author: The gpuwright developers (@gpuwright)
@@ -37,11 +38,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 expectations:
-  description: What to judge by; C(plan_gpus) says for how many GPUs its plan was made.
+  description: What to compare the node with; C(plan_gpus) says for how many GPUs its plan was made.
   returned: success
   type: dict
 because:
-  description: Why the recorded plan stays, empty when the plan is the one of this run.
+  description: Why the recorded plan is kept; empty if the plan is that of this run.
   returned: success
   type: str
 """
@@ -58,7 +59,7 @@ SPEC = {
 
 
 def main() -> None:
-    """Read what there is, and choose."""
+    """Read the recorded expectations, and choose."""
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         recorded = read_json(module.params["path"])

@@ -4,35 +4,35 @@ DOCUMENTATION = r"""
 module: gpu_plan
 short_description: Choose driver, CUDA, cuDNN, Python and PyTorch for the GPUs of a node
 description:
-  - Answers with a plan in which everything fits, or fails with what clashes and the nearest values that fit.
-  - What is not pinned gets the best value that fits all GPUs of the node. Best is what is still maintained, what was
-    verified, what PyPI itself serves, and of these the newest.
-  - Runs on the controller. It contacts no node and changes nothing, the same in check mode.
+  - Returns a plan in which everything fits, or fails and names the clash and the nearest values that fit.
+  - Whatever is not pinned gets the best value that fits all GPUs of the node. Best means still maintained, verified,
+    available on PyPI itself, and of these the newest.
+  - Runs on the controller. It contacts no node and changes nothing; check mode makes no difference.
 options:
   matrix:
-    description: What fits what. The folder roles/preflight/files/matrix of the collection, which a run parses once, or
-      its content as the filter C(matrix) reads it.
+    description: Table of which versions fit together. Either the folder roles/preflight/files/matrix of the collection,
+      which a run parses once, or its content as read by the filter C(matrix).
     type: raw
     required: true
   host:
-    description: What M(gpuwright.node.gpu_probe) returned as C(gpu_node). Used are os, machine, kernel, gpus, nvidia,
-      and the text C(ansible_core), the controller's version, where it is there.
+    description: What M(gpuwright.node.gpu_probe) returned as C(gpu_node). It uses os, machine, kernel, gpus, nvidia
+      and, if present, the text C(ansible_core), which is the controller's version.
     type: dict
     required: true
   pins:
     description:
-      - Values that the plan must respect, as quoted text. An empty text leaves the choice to the plan.
-      - Known are C(profile) (a name of the matrix), C(driver_branch), C(driver_flavour) (proprietary or open),
+      - Values that the plan must respect, as quoted text. Empty text leaves the choice to the plan.
+      - The keys are C(profile) (a name in the matrix), C(driver_branch), C(driver_flavour) (proprietary or open),
         C(driver_version), C(cuda), C(cudnn),
         C(nccl), C(python), C(pytorch), C(pytorch_build) (a build such as cu128, or cpu) and C(tensorflow).
       - C(cuda), C(cudnn), C(nccl), C(pytorch) and C(tensorflow) may name a series, such as "2.14" for its newest
         release that fits.
-      - Without C(nccl), no NCCL is planned; without C(tensorflow) no TensorFlow, unless the profile has it.
+      - Without C(nccl), no NCCL is planned; without C(tensorflow), no TensorFlow, unless the profile includes it.
       - A pin takes precedence over the profile.
     type: dict
     default: {}
   locks:
-    description: Names of the lock files there are. Omitted, the plan does not ask for one.
+    description: Names of the existing lock files. If omitted, the plan does not require one.
     type: list
     elements: str
 author: The gpuwright developers (@gpuwright)
@@ -47,7 +47,7 @@ EXAMPLES = r"""
       driver_branch: "580"
       pytorch: "2.10.0"
   register: answer
-  # answer.ansible_facts.gpu_node_plan, and the fact gpu_node_plan
+  # The plan is in answer.ansible_facts.gpu_node_plan, and in the fact gpu_node_plan
 """
 
 RETURN = r"""
@@ -59,8 +59,8 @@ gpu_node_plan:
   sample: {"schema": 1, "driver": {"branch": "580", "flavour": "proprietary", "stream": "580-dkms"}}
 conflicts:
   description:
-    - Why there is no plan. Each has C(what) (sentences), C(clash) (the facts that do not go together) and C(choices)
-      (up to three, each a dict of pins and the values that fit).
+    - Why there is no plan. Each has C(what) (sentences), C(clash) (the facts that contradict each other) and C(choices)
+      (up to three, each a dict of pins with values that fit).
   type: list
   elements: dict
   returned: when there is no plan
@@ -69,7 +69,7 @@ conflicts:
       clash: ["Tesla V100-PCIE-16GB (volta)", "system_cuda_version \"13.0\""]
       choices: [{"cuda": "12.9"}]
 msg:
-  description: The conflicts as plain text of several lines, with the inventory variables to set.
+  description: The conflicts as plain text in several lines, with the inventory variables to set.
   type: str
   returned: when there is no plan
 """

@@ -4,25 +4,25 @@
 DOCUMENTATION = r"""
 ---
 module: gpu_probe
-short_description: Read what a GPU host is, before and after its driver is installed
+short_description: Read the state of a GPU host, before and after its driver is installed
 version_added: "1.0.0"
 description:
   - Reads hardware, kernels, driver, disks and use of a host from sysfs, /proc and a few files. Needs no driver and
     starts no program that touches a GPU.
-  - Asks C(grubby), C(modinfo) and C(dkms), and C(mokutil) where the firmware shows no lists, where they are
-    installed, each for at most 20 s.
+  - Runs C(grubby), C(modinfo) and C(dkms) if they are installed, and C(mokutil) if the firmware shows no key lists,
+    each for at most 20 s.
   - Changes nothing. A value that cannot be read is null or C(unknown), never a guess.
-  - Run it as root; processes that only root may examine count as working otherwise.
+  - Run it as root; otherwise, processes that only root may examine count as work.
 options:
   kernels:
-    description: Kernel releases whose headers and module files are looked up besides those of the running and the next
-      kernel.
+    description: More kernel releases whose headers and module files are looked up, besides those of the running and
+      the next kernel.
     type: list
     elements: str
     default: []
   agents:
-    description: Names of programs that hold GPUs open and lose nothing in a reboot, beside those that the toolkit knows
-      (monitoring, device plugins, NVIDIA's daemons). A process of such a name is not counted as work.
+    description: Names of programs that hold GPUs open and lose nothing in a reboot, besides those that the toolkit
+      knows (monitoring, device plugins, NVIDIA's daemons). A process with such a name is not counted as work.
       Names as C(ps -o comm) shows them; the first 15 characters count. An interpreter's name is refused.
     type: list
     elements: str
@@ -52,7 +52,7 @@ ansible_facts:
       type: dict
       contains:
         schema:
-          description: Version of this shape.
+          description: Version of this record's format.
           type: int
           sample: 1
         hostname:
@@ -63,7 +63,7 @@ ansible_facts:
           type: dict
           sample: {id: rhel, version: "8.8", major: 8, family: redhat, name: "Red Hat Enterprise Linux 8.8 (Ootpa)"}
         machine:
-          description: Machine name of uname.
+          description: Machine name, as uname prints it.
           type: str
           sample: x86_64
         kernel:
@@ -74,40 +74,40 @@ ansible_facts:
           description: enabled, disabled, unsupported (no UEFI) or unknown.
           type: str
         module_key_enrolled:
-          description: Whether the key of DKMS is enrolled; null when there is no key or nobody can tell.
+          description: Whether the key of DKMS is enrolled; null if there is no key or this cannot be determined.
           type: bool
         module_key:
-          description: Where DKMS has its signing key (private_key, certificate), whether it is made, its state (none,
-            enrolled, staged, not_enrolled, blocked, unknown) and, where that is unknown, because.
+          description: Where DKMS keeps its signing key (private_key, certificate), whether it has been made, its state
+            (none, enrolled, staged, not_enrolled, blocked, unknown) and, if that is unknown, why (because).
           type: dict
         module_signature:
           description: Whether the nvidia module of the kernel that boots next is signed by a trusted key (kernel,
-            signer, trusted, because); null where any module is taken or none is there.
+            signer, trusted, because); null if every module is accepted or there is none.
           type: dict
         secure_boot_because:
-          description: What could not be read where secure_boot is unknown.
+          description: What could not be read, if secure_boot is unknown.
           type: str
         cpu:
           description: Model, sockets, physical cores and logical CPUs; a count that cannot be read is null.
           type: dict
         memory_mib:
-          description: All memory in MiB.
+          description: Total memory in MiB.
           type: int
         numa:
           description: Per NUMA node its CPUs, in the kernel's list format, and its memory in MiB.
           type: dict
         gpus:
           description: NVIDIA GPUs on the PCI bus with pci_id, device_id, name, architecture, compute_capability,
-            numa_node (-1 is the kernel's word for unknown), local_cpus, link and bound_driver.
+            numa_node (the kernel writes -1 for unknown), local_cpus, link and bound_driver.
           type: list
           elements: dict
         nvidia:
           description: loaded (version and flavour of the module in the kernel), uvm_loaded, device_nodes, modules
-            (module files of the running, the next and the asked kernels), dkms (rows of dkms status) and user_space
+            (module files of the running, the next and the named kernels), dkms (rows of dkms status) and user_space
             (version of the libraries).
           type: dict
         nouveau_loaded:
-          description: Whether the nouveau module is in the kernel.
+          description: Whether the nouveau module is loaded.
           type: bool
         pythons:
           description: Paths of Python 3 interpreters by version.
@@ -117,22 +117,23 @@ ansible_facts:
           description: Free MiB and free inodes per folder; a missing folder, or a number that does not exist, is null.
           type: dict
         in_use:
-          description: gpu_processes (pid, name, user and since, a time in UTC), users logged in beside this connection,
-            and jobs.
+          description: gpu_processes (pid, name, user and since, a time in UTC), users logged in besides this
+            connection, and jobs.
           type: dict
         verified:
           description: Whether this host has passed verification before.
           type: bool
         last_verdict:
-          description: verdict and time (UTC) of the node's last report or check; null where there is none.
+          description: verdict and time (UTC) of the node's last report or check; null if there is none.
           type: dict
           sample: {verdict: FAIL, time: "2026-01-05T10:00:00Z"}
         kept_plan:
-          description: What the plan that this host is held to chose for each part; null where it has none.
+          description: What this host's recorded plan chose for each part; null if it has none.
           type: dict
           sample: {driver: 580 proprietary 580-dkms, cuDNN: 9.10.2}
         reboot:
-          description: Whether a reboot is required, with one sentence for each reason; computed from state alone.
+          description: Whether a reboot is required, with one sentence for each reason; computed only from the host's
+            state.
           type: dict
           sample: {required: true, reasons: [nouveau is loaded]}
 """

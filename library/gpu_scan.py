@@ -9,10 +9,10 @@ version_added: "0.1.0"
 description:
   - Copies C(gpu-doctor.pyz) into the temporary folder of this task, runs it there, brings its report back and removes
     the folder again, also after a failure. Nothing else is written on the host.
-  - An action plug-in on the controller. No module runs on the host, so any Python from 3.6 on will do, whichever
-    ansible-core the controller has.
-  - The report is that of M(gpuwright.node.gpu_verify) without a plan. What only a plan or a node of the toolkit can
-    answer is SKIP.
+  - An action plug-in on the controller. No module runs on the host, so the host can have any Python from 3.6 on,
+    whichever ansible-core the controller has.
+  - The report is that of M(gpuwright.node.gpu_verify) without a plan. Checks that need a plan, or a node that the
+    toolkit has installed, are SKIP.
 options:
   level:
     description: How much time the checks may take - C(quick) (some seconds) or C(standard) (under a minute).
@@ -21,14 +21,14 @@ options:
     default: standard
   folder:
     description:
-      - Folder of the controller that receives the report as C(NAME.json), by the host's name in the inventory, and the
-        one before it in C(previous). It is made where it is not there.
-      - The report of a node of the toolkit goes to C(NAME.scan.json), beside that of its verification.
+      - Folder on the controller that receives the report as C(NAME.json), NAME being the host's name in the inventory,
+        and the previous report in C(previous). It is created if it does not exist.
+      - The report of a node that the toolkit has installed goes to C(NAME.scan.json), beside that of its verification.
     type: path
 attributes:
   check_mode:
     support: full
-    description: Scans as always, since it changes nothing, and writes no report on the controller.
+    description: Scans as usual, since that changes nothing, but writes no report on the controller.
   diff_mode:
     support: none
     description: Changes nothing, so there is nothing to compare.
@@ -49,7 +49,7 @@ verdict:
   type: str
   sample: WARN
 checks:
-  description: One record for each check, as of gpu_verify.
+  description: One record for each check, as returned by gpu_verify.
   returned: success
   type: list
   elements: dict
@@ -58,7 +58,7 @@ report:
   returned: success
   type: dict
 dest:
-  description: The file of the report on the controller; empty where none was written.
+  description: The file of the report on the controller; empty if none was written.
   returned: success
   type: str
 """

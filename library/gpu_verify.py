@@ -4,21 +4,21 @@
 DOCUMENTATION = r"""
 ---
 module: gpu_verify
-short_description: Hold a GPU node against what it should be
+short_description: Compare a GPU node with what it should be
 version_added: "1.0.0"
 description:
-  - Reads the node, judges every reading by O(expectations), and returns one verdict with a check for each question.
+  - Reads the node, compares every reading with O(expectations), and returns one verdict and one record for each check.
   - A value that cannot be read is UNKNOWN and never PASS. A check that does not apply is SKIP and says why.
   - A bad verdict does not fail the task; the playbook decides what it means. Only wrong parameters fail.
-  - Never reports a change. What it writes is the record of this reading and no state of the node.
-  - C(gpu-doctor) runs the same checks on the node. Run this module as root; it cannot read everything otherwise.
+  - Never reports a change. It writes only the record of this reading, and changes no state of the node.
+  - C(gpu-doctor) runs the same checks on the node. Run this module as root; otherwise it cannot read everything.
 options:
   expectations:
     description:
       - What the node should be - C(schema) (1), C(gpu_count), C(gpu_model) (empty for any), C(plan) (what C(gpu_plan)
         returned), C(venv) (absolute path), C(smoke_device) (cuda or cpu) and C(training_user).
       - Optional are C(host) (any of C(sockets), C(cpus), C(memory_gib), C(swap_gib)), C(modules) and C(services)
-        (lists of names); without them nothing of the kind is expected.
+        (lists of names); what is omitted is not checked.
       - Optional is C(skip_checks) (check id - reason); these checks are SKIP, except those that cannot be switched off,
         such as gpu.count.
     type: dict
@@ -26,16 +26,16 @@ options:
   smoke:
     description:
       - What C(amp_smoke_test) returned. Without it the check of the smoke test is UNKNOWN.
-      - Check mode tests nothing. These checks are then SKIP, but for what the last test found wrong.
-      - Where it was not run, since somebody works on the GPUs, C(busy) alone, which says who. Its checks are then SKIP,
-        but for what the last one found wrong.
+      - Check mode runs no test. These checks are then SKIP, except for what the last test found wrong.
+      - If the test was not run because somebody is working on the GPUs, this has only the key C(busy), which says who.
+        Its checks are then SKIP, except for what the last test found wrong.
     type: dict
   report_path:
     description: File that receives the report as JSON, mode 0644, replaced in one step. Its folder must exist.
     type: path
   verified_path:
     description:
-      - File that marks a node which has passed. Written when the verdict is PASS or WARN, otherwise left as it is.
+      - File that marks a node which has passed. Written if the verdict is PASS or WARN, otherwise left as it is.
       - Its folder must exist.
     type: path
   level:
@@ -46,7 +46,7 @@ options:
     choices: [quick, standard, deep]
     default: standard
   simulated:
-    description: What of the node is simulated, in words for people, which the report carries. Empty where it is real.
+    description: What is simulated on this node, in plain words; the report includes them. Empty if the node is real.
     type: str
     default: ""
   nvidia_smi_timeout:
@@ -56,7 +56,7 @@ options:
 attributes:
   check_mode:
     support: full
-    description: Reads and judges as always, and writes no file.
+    description: Reads and compares as usual, but writes no file.
   diff_mode:
     support: none
     description: Changes nothing, so there is nothing to compare.
@@ -97,7 +97,7 @@ checks:
   elements: dict
   contains:
     id:
-      description: Stable name; C(gpu-doctor --explain ID) tells its rule.
+      description: Stable name; C(gpu-doctor --explain ID) prints its rule.
       type: str
       sample: driver.version
     layer:
@@ -107,31 +107,33 @@ checks:
       description: PASS, WARN, FAIL, SKIP or UNKNOWN.
       type: str
     value:
-      description: What the node has; null when nothing was read.
+      description: What the node has; null if nothing was read.
       type: raw
     expected:
-      description: What it should have; null when that cannot be said in a word.
+      description: What it should have; null if that cannot be given as one value.
       type: raw
     unit:
-      description: Unit of value and expected, empty when they have none.
+      description: Unit of value and expected; empty if they have none.
       type: str
     message:
-      description: One sentence; for SKIP and UNKNOWN the reason.
+      description: One sentence; for SKIP and UNKNOWN, the reason.
       type: str
     action:
-      description: What to do, empty for PASS and SKIP.
+      description: What to do; empty for PASS and SKIP.
       type: str
     caused_by:
-      description: Only where this follows from another check - the id of the first cause.
+      description: Only if this follows from another check - the id of the first cause.
       type: str
       sample: driver.reachable
     waived:
       description:
-        - Only where somebody has decided that the finding does not count - C(by) is C(inventory) for a check that is
-          switched off (SKIP) and C(acknowledgement) for a FAIL that root has accepted (WARN), with what it was.
+        - Only if somebody has decided that the finding does not count - C(by) is C(inventory) for a check that is
+          switched off (SKIP) and C(acknowledgement) for a FAIL that root has accepted (WARN), with the original
+          finding.
       type: dict
     remedy:
-      description: What a FAIL asks for - drain, reset, reboot, power-cycle, replace or contact-support; else empty.
+      description: What a FAIL asks for - drain, reset, reboot, power-cycle, replace or contact-support; empty
+        otherwise.
       type: str
 readings:
   description: Everything that was read; a value that could not be read is a record whose only key is C(unreadable).

@@ -1,19 +1,19 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: kernel, disk, limits, units and GPUs as training needs them, and back."""
+"""Ansible module: sets up kernel, disk, limits, units and GPUs for training, and restores them."""
 
 DOCUMENTATION = r"""
 module: host_tuning
-short_description: Settings of kernel, data disk, limits, units and GPUs, with the way back
+short_description: Settings of kernel, data disk, limits, units and GPUs, with rollback
 description:
-  - Sets what docs/tuning.md lists, now and at each boot, and writes C(/etc/gpuwright/tuning.json), which verification
-    holds the host against.
-  - What was found before the first change is kept in C(/var/lib/gpuwright/tuning-before.json) and is put back with
-    O(state=absent), or for one setting when it is named in O(leave).
-  - What this host does not have, or what is not this host's to set (a container's kernel), is skipped with the reason.
+  - Applies the settings that docs/tuning.md lists, now and at each boot, and writes C(/etc/gpuwright/tuning.json), with
+    which verification compares the host.
+  - The values found before the first change are kept in C(/var/lib/gpuwright/tuning-before.json). O(state=absent)
+    restores all of them; naming a setting in O(leave) restores that one.
+  - Settings that this host does not have, or cannot change itself (a container's kernel), are skipped with the reason.
 options:
   state:
-    description: V(present) sets, V(absent) puts everything back as it was found.
+    description: V(present) applies the settings, V(absent) restores everything to what was found.
     type: str
     choices: [present, absent]
     default: present
@@ -23,7 +23,7 @@ options:
     elements: str
     default: []
   values:
-    description: Other values, by name of the setting.
+    description: Different values, by name of the setting.
     type: dict
     default: {}
   limits_group:
@@ -36,11 +36,11 @@ options:
     elements: str
     default: []
   data_dir:
-    description: A folder on the data disk; it need not be there yet.
+    description: A folder on the data disk; it need not exist yet.
     type: path
     default: /srv
   tuned_parent:
-    description: Profile of tuned to build on; empty takes what tuned recommends.
+    description: tuned profile to build on; empty takes the one that tuned recommends.
     type: str
     default: ""
   scratch_uuid:
@@ -82,18 +82,19 @@ EXAMPLES = r"""
 
 RETURN = r"""
 settings:
-  description: What is held, as in tuning.json.
+  description: The settings that are applied, as in tuning.json.
   returned: always
   type: list
   elements: dict
 turns:
-  description: What was changed, or in check mode would be, that running work feels - settings of the kernel, of disks
-    and of GPUs, the profile of tuned, services and mounts. Files that are read at the next login or boot are not.
+  description: Changes, made or in check mode only announced, that affect running work - settings of the kernel, of
+    disks and of GPUs, the tuned profile, services and mounts. Files that are read at the next login or boot are not
+    included.
   returned: always
   type: list
   elements: str
 left_alone:
-  description: Settings that this host lacks or that are not its to set, with name and reason.
+  description: Settings that this host lacks or cannot change itself, with name and reason.
   returned: always
   type: list
   elements: dict
@@ -145,7 +146,7 @@ def main() -> None:
         diff={"before": diff[0], "after": diff[1]},
         settings=plan.settings,
         turns=tuning.turns(work),
-        # Not named "skipped", by which Ansible means the task.
+        # Not named "skipped", which Ansible uses for the task.
         left_alone=plan.skipped,
     )
 

@@ -1,16 +1,16 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: which packages are missing, and who is installing right now."""
+"""Ansible module: finds which packages are missing, and who is installing right now."""
 
 DOCUMENTATION = r"""
 module: missing_packages
-short_description: Which packages are missing, and who holds the package manager
+short_description: Find which packages are missing, and who holds the package manager
 description:
-  - Asks rpm or dpkg, in milliseconds, what dnf or apt would need seconds for, so that a node with nothing to install
-    starts no transaction.
+  - Asks rpm or dpkg, which answers in milliseconds where dnf or apt would take seconds, so that a node with nothing to
+    install starts no transaction.
   - Names the process that holds the lock of dnf, yum, rpm, apt or dpkg. ansible.builtin.dnf ignores its own
     C(lock_timeout) and waits in silence.
-  - Read-only, the same in check mode.
+  - Read-only; check mode makes no difference.
 options:
   packages:
     description: Names as dnf understands them (name, name-version, name-version-release.arch, or something provided),
@@ -43,7 +43,7 @@ missing:
   type: list
   returned: always
 unfinished:
-  description: Packages that an interrupted dpkg has unpacked and not set up; asked for where something is missing.
+  description: Packages that an interrupted dpkg has unpacked but not configured; looked up if something is missing.
   type: list
   returned: always
 locked:
@@ -66,7 +66,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.installed 
 
 
 def main() -> None:
-    """Report, never change."""
+    """Report only; change nothing."""
     module = AnsibleModule(
         argument_spec={
             "packages": {"type": "list", "elements": "str", "required": True},

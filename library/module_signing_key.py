@@ -1,25 +1,25 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: make the key with which DKMS signs, and stage its import into the firmware's list."""
+"""Ansible module: makes the key with which DKMS signs, and stages its import into the firmware's list."""
 
 DOCUMENTATION = r"""
 module: module_signing_key
 short_description: Make the signing key of DKMS and stage its import for Secure Boot
 description:
-  - Makes key and certificate with C(openssl) where DKMS looks for them, unless they are there, and asks the firmware
-    with C(mokutil --import) to enrol the certificate. A person confirms at the console at the next boot; nothing is
-    rebooted.
-  - A request that is staged with the same password is left as it is. What the firmware says is read from its variables,
-    before and after.
-  - The hash is written to a file that root alone can read and that is removed at once; it is in no argument of a
-    program and in no output.
+  - Makes key and certificate with C(openssl) where DKMS looks for them, unless they exist, and asks the firmware
+    with C(mokutil --import) to enrol the certificate. A person confirms this at the console at the next boot; the
+    module reboots nothing.
+  - A request that is already staged with the same password is left as it is. The firmware's state is read from its
+    variables, before and after.
+  - The hash is written to a file that only root can read and that is removed at once; it appears in no program's
+    arguments and in no output.
 options:
   certificate:
     description: Path of the certificate (DER); C(gpu_node.module_key.certificate).
     type: path
     required: true
   private_key:
-    description: Path of the private key, or a C(pkcs11:) address whose certificate is there already.
+    description: Path of the private key, or a C(pkcs11:) address whose certificate already exists.
     type: str
     required: true
   password_hash:
@@ -40,18 +40,18 @@ EXAMPLES = r"""
 
 RETURN = r"""
 state:
-  description: C(staged), it waits for the console, or C(enrolled).
+  description: C(staged), which waits for a person at the console, or C(enrolled).
   type: str
   returned: success
   sample: staged
 done:
-  description: What was done; in check mode what would be.
+  description: What was done, or in check mode would be.
   type: list
   elements: str
   returned: success
   sample: [made the key /var/lib/dkms/mok.key, staged the import]
 remarks:
-  description: What is strange about the request, such as an earlier one that was not confirmed.
+  description: Anything unusual about the request, such as an earlier one that was not confirmed.
   type: list
   elements: str
   returned: success
@@ -70,7 +70,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.secure_boot.si
 
 
 def main() -> None:
-    """Make, stage, and say what the console will ask."""
+    """Make the key, stage its import, and say what the console will ask."""
     module = AnsibleModule(
         argument_spec={
             "certificate": {"type": "path", "required": True},

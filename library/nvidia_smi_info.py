@@ -7,10 +7,10 @@ module: nvidia_smi_info
 short_description: Ask nvidia-smi about its GPUs under a deadline
 version_added: "1.0.0"
 description:
-  - Runs C(nvidia-smi -q -x) and returns what it says of drivers 418 to 620 as typed values with units.
-  - Returns in time even when nvidia-smi hangs in the driver and cannot be killed.
-  - Reports and does not judge. A driver that is not loaded, or a program that is not installed, is a result and no
-    failure of the task; see RV(status).
+  - Runs C(nvidia-smi -q -x) and returns its output, for drivers 418 to 620, as typed values with units.
+  - Returns in time even if nvidia-smi hangs in the driver and cannot be killed.
+  - Reports and does not judge. A driver that is not loaded, or a program that is not installed, is a result and does
+    not fail the task; see RV(status).
   - A value that cannot be read is the string C(unknown). One that the card does not have is null.
 options:
   timeout:
@@ -22,7 +22,7 @@ options:
     type: str
     default: nvidia-smi
   fields:
-    description: Fields of C(nvidia-smi --query-gpu) to read as well, such as C(clocks.sm); see RV(fields).
+    description: Additional fields of C(nvidia-smi --query-gpu) to read, such as C(clocks.sm); see RV(fields).
     type: list
     elements: str
     default: []
@@ -48,7 +48,7 @@ reachable:
   returned: always
   type: bool
 rc:
-  description: Exit status of nvidia-smi, negative for a signal; null when it was not started or did not finish.
+  description: Exit status of nvidia-smi, negative for a signal; null if it was not started or did not finish.
   returned: always
   type: int
 status:
@@ -61,7 +61,7 @@ message:
   returned: always
   type: str
 action:
-  description: What to type next; empty when the status is ok.
+  description: What to type next; empty if the status is ok.
   returned: always
   type: str
 driver_version:
@@ -75,7 +75,7 @@ cuda_version:
   type: str
   sample: "13.0"
 gpus:
-  description: One record per GPU; empty when RV(reachable) is false.
+  description: One record per GPU; empty if RV(reachable) is false.
   returned: always
   type: list
   elements: dict
@@ -111,7 +111,7 @@ gpus:
       description: Temperature in degrees Celsius.
       type: int
     power_draw_w:
-      description: Power that is drawn now, in watts.
+      description: Power draw now, in watts.
       type: float
     power_limit_w:
       description: Power limit in force, in watts.
@@ -127,30 +127,30 @@ gpus:
       type: str
     lost:
       description: Whether one value of this card is "GPU is lost"; RV(status) is then gpu_lost, and the records of the
-        other cards are still good.
+        other cards are still valid.
       type: bool
     health:
       description:
-        - Firmware, InfoROM, modes, memory errors, retired pages and remapped rows, spare rows, pending repairs, limits
-          of heat and power, PCIe lanes and generations, BAR1, fabric and each word of its health.
+        - Firmware, InfoROM, modes, memory errors, retired pages and remapped rows, spare rows, pending repairs, heat
+          and power limits, PCIe lanes and generations, BAR1, fabric and each field of its health.
       type: dict
     ecc_uncorrected_volatile:
-      description: Memory errors since the driver was loaded that could not be corrected.
+      description: Uncorrectable memory errors since the driver was loaded.
       type: int
     retired_pages_pending:
-      description: Whether a memory page waits to be retired at the next reset (Turing and older).
+      description: Whether a memory page is waiting to be retired at the next reset (Turing and older).
       type: bool
     remapped_rows_pending:
-      description: Whether a memory row waits to be remapped at the next reset (Ampere and newer).
+      description: Whether a memory row is waiting to be remapped at the next reset (Ampere and newer).
       type: bool
     remapped_rows_failure:
       description: Whether remapping a row has failed (Ampere and newer).
       type: bool
     recovery_action:
-      description: What the driver asks for, such as none or gpu reset; null where it is too old to ask.
+      description: What the driver asks for, such as none or gpu reset; null if it is too old to report this.
       type: str
     throttle_reasons:
-      description: Reasons that hold the clocks down now, such as hw_thermal_slowdown; gpu_idle is harmless.
+      description: Reasons that are holding the clocks down now, such as hw_thermal_slowdown; gpu_idle is harmless.
       type: list
       elements: str
     processes:
@@ -158,7 +158,7 @@ gpus:
       type: list
       elements: dict
 fields:
-  description: For each GPU pci_id, name and values (field to typed value). Empty where not asked for.
+  description: For each GPU its pci_id, name and values (field to typed value). Empty if no fields were asked for.
   returned: always
   type: list
   elements: dict
@@ -167,7 +167,7 @@ fields_problem:
   returned: always
   type: str
 warnings:
-  description: What nvidia-smi wrote beside its answer that warns of something.
+  description: Warnings that nvidia-smi wrote in addition to its answer.
   returned: always
   type: list
   elements: str

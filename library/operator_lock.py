@@ -1,35 +1,36 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: the record on the host that says which run changes it. The action plugin of this name decides."""
+"""Ansible module: the record on the host that names the run changing it. The action plugin of this name decides."""
 
 DOCUMENTATION = r"""
 module: operator_lock
-short_description: Take, look at or release the lock of one run at a time
+short_description: Take, read or release the lock that allows one run at a time
 description:
-  - Keeps /run/gpuwright/operator.json, which names the run that changes this host.
-  - A task gives C(state), C(takeover), C(wait_minutes) and C(quiet_minutes) to the action plugin of the same name. It
-    runs on the controller, adds who asks, and decides whether a holder still lives.
-  - In check mode it looks and takes nothing.
+  - Keeps /run/gpuwright/operator.json, which names the run that is changing this host.
+  - A task gives C(state), C(takeover), C(wait_minutes) and C(quiet_minutes) to the action plugin of the same name,
+    which runs on the controller, adds who is asking, and decides whether a holder is still alive.
+  - In check mode, it only reads the lock and does not take it.
 options:
   state:
-    description: C(taken) takes the lock or keeps what this run holds, C(seen) looks, C(released) gives it back.
+    description: C(taken) takes the lock or keeps one that this run holds, C(seen) reads it, C(released) releases it.
     type: str
     choices: [taken, seen, released]
     default: taken
   takeover:
-    description: C(break) takes it from a run that holds it, once nothing that the run has started works on the host.
+    description: C(break) takes it from the run that holds it, once nothing that this run started is working on the
+      host.
     type: str
     default: ""
   wait_minutes:
-    description: How long to wait for what a run that is gone has left working.
+    description: Minutes to wait for processes that a run which has ended left working.
     type: float
     default: 30
   quiet_minutes:
-    description: After how long without a sign the run of another controller counts as gone.
+    description: Minutes without a sign of life after which a run of another controller counts as dead.
     type: float
     default: 120
   claim:
-    description: Who asks (run, who, controller, machine, pid, started, playbook); the action plugin fills it in.
+    description: Who is asking (run, who, controller, machine, pid, started, playbook); the action plugin fills it in.
     type: dict
     default: {}
   replaces:
@@ -47,40 +48,40 @@ EXAMPLES = r"""
 
 RETURN = r"""
 held:
-  description: Whether the lock is this run's now.
+  description: Whether this run now holds the lock.
   type: bool
   returned: always
 run:
-  description: The run that holds it, where it is this one, else empty.
+  description: The run that holds it, if it is this one; empty otherwise.
   type: str
   returned: always
 holder:
-  description: The record of another run that holds it; null when there is none.
+  description: The record of another run that holds it; null if there is none.
   type: dict
   returned: always
 damaged:
-  description: Why the record cannot be read, else empty.
+  description: Why the record cannot be read; empty otherwise.
   type: str
   returned: always
 work:
-  description: Processes of other runs that work on the host, C(pid), C(command) and C(run).
+  description: Processes of other runs that are working on the host, with C(pid), C(command) and C(run).
   type: list
   elements: dict
   returned: always
 quiet_s:
-  description: Seconds since the holder was last heard of; null without a holder.
+  description: Seconds since the holder was last heard of; null if there is no holder.
   type: float
   returned: always
 before:
-  description: The record that was replaced; null when there was none.
+  description: The record that was replaced; null if there was none.
   type: dict
   returned: always
 refusal:
-  description: Why this run does not get the lock, in a sentence; empty where it does. From the action plugin.
+  description: Why this run does not get the lock, in a sentence; empty if it does. From the action plugin.
   type: str
   returned: always
 next:
-  description: How to go on where it does not get the lock, else empty. From the action plugin.
+  description: How to continue if it does not get the lock; empty otherwise. From the action plugin.
   type: str
   returned: always
 ansible_facts:
@@ -103,7 +104,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.operator.record imp
 
 
 def main() -> None:
-    """Ask the record; what the answer means is decided on the controller."""
+    """Read or change the record; the controller decides what the answer means."""
     module = AnsibleModule(
         argument_spec={
             "state": {"choices": ["taken", "seen", "released"], "default": "taken"},

@@ -4,17 +4,17 @@
 DOCUMENTATION = r"""
 ---
 module: package_lock
-short_description: Locks packages beside a plan's lock file
+short_description: Lock packages in addition to a plan's lock file
 version_added: "1.0.0"
 description:
-  - Resolves packages of an index and wheels of the controller, with what they need, for a node's Python. The versions
-    of the plan's lock file stay as they are.
-  - Writes each package with its SHA-256 into a lock file in O(locks), whose name has a digest of all that decides it.
-    One that is there stays; remove the file to take newer versions.
+  - Resolves packages from an index and wheels on the controller, with their dependencies, for a node's Python. The
+    versions in the plan's lock file stay as they are.
+  - Writes each package with its SHA-256 into a lock file in O(locks). The file's name includes a digest of everything
+    that determines its content. An existing file is kept; remove it to get newer versions.
   - Runs on the controller with its pip, and contacts no host. Nothing is installed.
 options:
   packages:
-    description: Packages of an index (C(lpips==0.1.4)), and paths of wheels, from O(folder) unless absolute.
+    description: Packages from an index (C(lpips==0.1.4)), and paths of wheels, relative to O(folder) unless absolute.
     type: list
     elements: str
     required: true
@@ -39,11 +39,11 @@ options:
     type: str
     default: ""
   index_url:
-    description: Index in place of those that pip is configured for on the controller.
+    description: Index to use instead of those that pip is configured for on the controller.
     type: str
     default: ""
   extra_index_url:
-    description: Index beside those that pip is configured for.
+    description: Index to use in addition to those that pip is configured for.
     type: str
     default: ""
 attributes:
@@ -52,7 +52,7 @@ attributes:
     description: Resolves, and writes nothing.
   diff_mode:
     support: none
-    description: The lock file is no state of a node.
+    description: The lock file is not part of a node's state.
 author: The gpuwright developers (@gpuwright)
 """
 

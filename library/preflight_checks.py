@@ -1,16 +1,16 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: what stands in the way of a plan on this node, before anything is changed."""
+"""Ansible module: finds obstacles to a plan on this node, before anything is changed."""
 
 DOCUMENTATION = r"""
 module: preflight_checks
 short_description: Find what would stop or break an installation on this node
 description:
-  - Checks space and inodes against the sum of what is not installed yet, Secure Boot, the clock, the package manager,
-    work on the GPUs, the cards against those expected, and whether a lock file is there.
-  - Where packages of a repository are missing, it asks for the repository's metadata and key, through dnf's proxy, all
+  - Compares free space and inodes with the total for everything that is not yet installed, and the cards with those
+    expected. Checks Secure Boot, the clock, the package manager, work on the GPUs, and whether a lock file exists.
+  - If packages of a repository are missing, it requests the repository's metadata and key, through dnf's proxy, all
     addresses at once and for at most 20 s.
-  - It never fails because of what it finds, and changes nothing, the same in check mode.
+  - It never fails because of what it finds, and changes nothing; check mode makes no difference.
 options:
   host:
     description: What M(gpuwright.node.gpu_probe) returned as C(gpu_node).
@@ -25,27 +25,27 @@ options:
     type: dict
     required: true
   space_percent:
-    description: How much of that estimate must be free, in percent. 0 does not check.
+    description: How much of that estimate must be free, in percent. 0 skips this check.
     type: int
     default: 120
   gpu_count:
-    description: GPUs that the node was bought with. Omitted, they are not counted.
+    description: Number of GPUs that the node was bought with. If omitted, they are not counted.
     type: int
   gpu_model:
     description: Their name. Empty accepts any.
     type: str
     default: ""
   allow_missing_gpus:
-    description: Whether fewer GPUs are only a remark.
+    description: Whether fewer GPUs only cause a remark.
     type: bool
     default: false
   busy:
-    description: What the run does where somebody works (C(gpuwright_busy)). Only with C(skip) does work stop it here.
+    description: What the run does if somebody is working (C(gpuwright_busy)). Only with C(skip) does work stop it here.
     type: str
     choices: [skip, wait, force]
     default: skip
   allow_unlocked:
-    description: Whether a plan without a lock file is only a remark.
+    description: Whether a plan without a lock file only causes a remark.
     type: bool
     default: false
   packages:
@@ -58,7 +58,7 @@ options:
     type: dict
     default: {}
   allow_downgrade:
-    description: Whether an older driver than the node has was asked for, by a variable or by a pin that names it.
+    description: Whether a driver older than the node's was asked for, by a variable or by a pin that names it.
     type: bool
     default: false
   allow_kernel_update:
@@ -66,31 +66,32 @@ options:
     type: bool
     default: false
   prepare_secure_boot:
-    description: Whether the run makes and stages a signing key where Secure Boot would refuse the module.
+    description: Whether the run makes and stages a signing key if Secure Boot would refuse the module.
     type: bool
     default: false
   secure_boot_password_hash:
-    description: Hash of the password for that; its form is checked, and it is never shown.
+    description: Hash of the password for that; its format is checked, and it is never shown.
     type: str
     default: ""
   repositories:
     description:
       - Repositories that will be configured, each with C(name), C(url), C(variable) (which holds the address),
-        C(key_url), C(key_variable), C(key_fingerprint), and the C(packages) wanted from it. Addresses are without a
-        login; C(user) and C(key_user) name who logs in.
+        C(key_url), C(key_variable), C(key_fingerprint), and the C(packages) wanted from it. Addresses have no login in
+        them; C(user) and C(key_user) name who logs in.
     type: list
     elements: dict
     default: []
   environment:
-    description: Name of the folder of the plan's environment below /opt/gpuwright/venvs. Empty, it is not there.
+    description: Name of the folder of the plan's environment below /opt/gpuwright/venvs. Empty if it does not exist.
     type: str
     default: ""
   training_user:
-    description: User that the model layer will make; an account of somebody else under that name stops. Empty, none.
+    description: User that the model layer will create; somebody else's account of that name is an error. Empty for
+      none.
     type: str
     default: ""
   researchers:
-    description: Accounts that the model layer will let in, and that must be there.
+    description: Accounts that the model layer will add to the group; they must already exist.
     type: list
     elements: str
     default: []
@@ -99,7 +100,7 @@ options:
     type: dict
     default: {}
   controller_time:
-    description: Seconds since 1970 on the controller when the task began. Omitted, the clock is not compared.
+    description: Seconds since 1970 on the controller when the task began. If omitted, the clock is not compared.
     type: float
 author: The gpuwright developers (@gpuwright)
 """
@@ -126,7 +127,8 @@ problems:
       next: Look for the missing card
       stops: true
 read_only:
-  description: Folders of read-only file systems that the roles write to; no package manager can be asked there.
+  description: Folders that the roles write to and that are on read-only file systems; no package manager can be queried
+    there.
   type: list
   elements: str
   returned: always
@@ -140,7 +142,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import a
 
 
 def main() -> None:
-    """Read what the probe has not, and judge all of it."""
+    """Read what the probe did not, and judge all of it."""
     module = AnsibleModule(
         argument_spec={
             "host": {"type": "dict", "required": True},

@@ -1,16 +1,16 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: whether a Python environment is as it was installed."""
+"""Ansible module: checks whether a Python environment is still as it was installed."""
 
 DOCUMENTATION = r"""
 module: python_environment
-short_description: Tell whether a Python environment is whole
+short_description: Check whether a Python environment is intact
 description:
-  - Holds every file of the environment against the RECORD of the package that brought it, every package against
+  - Compares every file of the environment with the RECORD of the package that installed it, and every package with
     lock.txt in the environment, and imports modules. Changes nothing.
-  - The checks C(framework.files) and C(framework.imports) judge by the same code, so what they call damaged is damaged
-    here.
-  - An environment that is not there is not whole, and no error, since check mode has not made it.
+  - The checks C(framework.files) and C(framework.imports) use the same code, so an environment that they call damaged
+    is damaged here, too.
+  - An environment that does not exist is not intact, but no error, since check mode has not created it.
 options:
   path:
     description: The environment.
@@ -22,22 +22,22 @@ options:
     elements: str
     default: []
   user:
-    description: The ordinary user who imports them; root runs no code of packages.
+    description: The ordinary user who imports them; root runs no code from packages.
     type: str
     default: nobody
   all_hashes:
     description:
-      - Also hash the files that have not changed since the environment was complete (5 to 10 GB). Sizes are compared
-        either way.
+      - Whether to hash also the files that have not changed since the environment was complete (5 to 10 GB). Sizes are
+        compared in any case.
     type: bool
     default: false
   only:
-    description: Names of packages to which the judgement is confined. Empty means all but O(leave_out).
+    description: Names of the only packages to check. Empty means all but O(leave_out).
     type: list
     elements: str
     default: []
   leave_out:
-    description: Names of packages that somebody else installs and repairs.
+    description: Names of packages that something else installs and repairs.
     type: list
     elements: str
     default: []
@@ -54,12 +54,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 whole:
-  description: Nothing is missing, changed or of another version, and all modules can be imported.
+  description: Whether nothing is missing, changed or of another version, and all modules can be imported.
   type: bool
   returned: always
   sample: true
 because:
-  description: What is wrong in one sentence, empty when nothing is.
+  description: What is wrong, in one sentence; empty if nothing is.
   type: str
   returned: always
   sample: "torch/__init__.py is missing (torch)"
@@ -79,7 +79,7 @@ SPEC = {
 
 
 def main() -> None:
-    """Look, and say what was seen."""
+    """Examine the environment, and report the result."""
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         because = judge_environment(**module.params)

@@ -7,16 +7,16 @@ module: reboot_node
 short_description: Reboot a node, and name a changed ssh host key at once
 version_added: "0.1.0"
 description:
-  - An action plug-in on the controller. It is M(ansible.builtin.reboot), which takes every failed connection for a
-    host that still boots, and so asks one that came back with another host key until the time is up.
-  - Ends at once where ssh refuses the host's key, and says how to compare and replace it.
+  - An action plug-in on the controller. It is M(ansible.builtin.reboot) with one difference. That action takes every
+    failed connection for a host that is still booting, and so keeps trying a host that came back with another host key
+    until the time is up. This one ends at once if ssh refuses the host's key, and says how to compare and replace it.
 options:
   msg:
-    description: What logged in users are told before the reboot.
+    description: Message to logged-in users before the reboot.
     type: str
     default: Reboot initiated by Ansible
   reboot_timeout:
-    description: Seconds until the host must have come back.
+    description: Seconds within which the host must have come back.
     type: int
     default: 600
   connect_timeout:
@@ -24,7 +24,7 @@ options:
     type: int
     default: 5
   post_reboot_delay:
-    description: Seconds to wait after it was reached, before it is asked for its boot time.
+    description: Seconds to wait after it was reached, before its boot time is read.
     type: int
     default: 0
 attributes:
@@ -33,7 +33,7 @@ attributes:
     description: Announces the reboot.
   diff_mode:
     support: none
-    description: A reboot has no content.
+    description: A reboot has no content to compare.
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -50,7 +50,7 @@ rebooted:
   returned: always
   type: bool
 elapsed:
-  description: Seconds that it took.
+  description: Seconds that the reboot took.
   returned: success
   type: int
 """

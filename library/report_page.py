@@ -4,14 +4,14 @@
 DOCUMENTATION = r"""
 ---
 module: report_page
-short_description: Pages of the fleet from saved reports
+short_description: Make the pages of the fleet from saved reports
 version_added: "1.0.0"
 description:
   - Reads the reports of C(gpu_verify) in a folder of the controller and writes C(index.html) beside them, and a page
     for each host in the subfolder C(hosts). Pages of hosts that no longer have a report are removed.
-  - The pages need no network and open from the file. The index searches, filters and sorts by a script of its own;
-    without it the whole table is there.
-  - A report of the same name in the subfolder C(previous) is what it is compared with.
+  - The pages need no network and open from the file. The index has a script that searches, filters and sorts;
+    without it, the whole table is shown.
+  - Each report is compared with the one of the same name in the subfolder C(previous).
   - Runs on the controller, and contacts no host.
   - Never reports a change. A report that cannot be read is shown as UNKNOWN with the reason.
 options:
@@ -22,10 +22,10 @@ options:
 attributes:
   check_mode:
     support: full
-    description: Makes the pages, and writes and removes none.
+    description: Makes the pages, but writes and removes none.
   diff_mode:
     support: none
-    description: The pages are no state of a node.
+    description: The pages are not part of a node's state.
 author: The gpuwright developers (@gpuwright)
 """
 

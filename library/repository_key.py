@@ -1,15 +1,15 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: the signing key of a repository, fetched once and kept alone."""
+"""Ansible module: the signing key of a repository, fetched once and kept without any other key."""
 
 DOCUMENTATION = r"""
 module: repository_key
-short_description: Keep the one key with the pinned fingerprint in a file
+short_description: Keep only the key with the pinned fingerprint in a file
 description:
-  - Leaves the file as it is when it holds exactly the pinned key, and reduces it to that key when others are beside it.
-    Else it fetches the address and writes the pinned key, in one step, mode 0644.
-  - Nothing is written when what was fetched is not the pinned key alone; whoever owns a key beside it could sign
-    packages too. The fingerprint covers what is fetched, so the address may be plain http.
+  - Leaves the file as it is if it holds exactly the pinned key, and removes any other keys that it holds besides.
+    Otherwise it fetches the address and writes the pinned key, in one step, mode 0644.
+  - Nothing is written if the answer holds anything but the pinned key, since the owner of any other key in it could
+    sign packages, too. The fingerprint covers what is fetched, so the address may be plain http.
 options:
   url:
     description: Where the key is fetched from, without a login.
@@ -72,7 +72,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.signing_ke
 
 
 def read(path: str) -> Optional[bytes]:
-    """The file's bytes, None where there is none."""
+    """The file's bytes, None if there is no file."""
     try:
         with open(path, "rb") as file:
             return file.read(MOST_BYTES + 1)
@@ -81,7 +81,7 @@ def read(path: str) -> Optional[bytes]:
 
 
 def fetched(module: AnsibleModule) -> bytes:
-    """The pinned key as the address sends it, as bytes; ends the module where anything else comes."""
+    """The pinned key from the address, as bytes; ends the module if anything else comes."""
     data = fetch(module)
     why = refusal(data, module.params["fingerprint"])
     if why:
@@ -91,7 +91,7 @@ def fetched(module: AnsibleModule) -> bytes:
 
 
 def fetch(module: AnsibleModule) -> Any:
-    """What the address answers, as bytes; ends the module where it does not."""
+    """The answer from the address, as bytes; ends the module if there is none."""
     wish = module.params
     try:
         with open_address(wish["url"], wish["url_username"], wish["url_password"], timeout=wish["timeout"]) as answer:
@@ -103,7 +103,7 @@ def fetch(module: AnsibleModule) -> Any:
 
 
 def write(module: AnsibleModule, path: str, text: str) -> str:
-    """Replace the file in one step, whatever umask root has; returns the copy of the one before."""
+    """Replace the file in one step, whatever root's umask; returns the copy of the previous one."""
     backup = module.backup_local(path) if os.path.exists(path) else ""
     handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
     with os.fdopen(handle, "w", encoding="ascii") as file:
@@ -115,7 +115,7 @@ def write(module: AnsibleModule, path: str, text: str) -> str:
 
 
 def main() -> None:
-    """Look at the file; fetch only where it does not hold the pinned key."""
+    """Read the file; fetch only if it does not hold the pinned key."""
     module = AnsibleModule(
         argument_spec={
             "url": {"type": "str", "required": True},
@@ -130,7 +130,7 @@ def main() -> None:
     path, fingerprint = module.params["dest"], module.params["fingerprint"]
     there = read(path)
     if module.check_mode and not find_program("gpg"):
-        # The role installs it on a host without one, which check mode did not.
+        # The role installs GnuPG on a host without it, but not in check mode.
         module.exit_json(changed=there is None, left_out=[])
     try:
         try:

@@ -1,14 +1,15 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: a file system on an empty NVMe disk."""
+"""Ansible module: makes a file system on an empty NVMe disk."""
 
 DOCUMENTATION = r"""
 module: scratch_disk
 short_description: Make a file system on an NVMe disk that holds nothing
 description:
-  - Finds the disk by its serial number and makes an XFS on it, once. A later run knows its own file system by its UUID.
-  - Refuses, with what it found, any disk with a partition, a signature, data, a mount, or a user such as LVM, RAID or
-    ZFS. There is no option to override that.
+  - Finds the disk by its serial number and makes an XFS on it, once. A later run recognises that file system by its
+    UUID.
+  - Refuses any disk with a partition, a signature, data, a mount, or a user such as LVM, RAID or ZFS, and says what it
+    found. There is no option to override that.
 options:
   serial:
     description: Serial number, as C(lsblk -d -o NAME,SERIAL) shows it.
@@ -17,7 +18,7 @@ options:
 attributes:
   check_mode:
     support: full
-    description: Looks at everything, refuses as always, formats nothing.
+    description: Checks everything, refuses as usual, formats nothing.
   diff_mode:
     support: none
     description: There is nothing on the disk to compare with.
@@ -37,7 +38,7 @@ disk:
   type: str
   sample: nvme1n1
 uuid:
-  description: UUID of the file system; in check mode that which it would get.
+  description: UUID of the file system; in check mode, the one that it would get.
   returned: always
   type: str
 """
@@ -47,7 +48,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.tuning import scrat
 
 
 def main() -> None:
-    """Look, refuse or format."""
+    """Examine the disk; refuse or format it."""
     module = AnsibleModule(argument_spec={"serial": {"type": "str", "required": True}}, supports_check_mode=True)
     serial = module.params["serial"].strip()
     if not serial:

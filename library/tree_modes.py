@@ -1,14 +1,14 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: a folder that everybody may read and only its owner may write."""
+"""Ansible module: makes a folder readable by everybody and writable only by its owner."""
 
 DOCUMENTATION = r"""
 module: tree_modes
-short_description: Let everybody read a folder and nobody but its owner write it
+short_description: Let everybody read a folder and only its owner write to it
 description:
-  - Repairs what a program has written under another umask, a virtual environment under 077 for example. Folders and
-    programs may be entered and run by everybody.
-  - Links are left alone. A folder that is not there is no error, since check mode has not made it.
+  - Corrects the modes of files that a program has written under another umask, such as a virtual environment under 077.
+    Everybody may enter the folders and run the programs.
+  - Links are left alone. A folder that does not exist is no error, since check mode has not created it.
 options:
   path:
     description: The folder.
@@ -25,12 +25,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 repaired:
-  description: How many files and folders had, or in check mode have, other modes.
+  description: How many files and folders had, or in check mode have, wrong modes.
   type: int
   returned: always
   sample: 0
 examples:
-  description: The first of them.
+  description: The first of these files and folders.
   type: list
   elements: str
   returned: always
@@ -46,7 +46,7 @@ MOST_EXAMPLES = 5
 
 
 def main() -> None:
-    """Look at every file, then repair."""
+    """Examine every file, then correct the modes."""
     module = AnsibleModule(argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True)
     path = module.params["path"]
     try:

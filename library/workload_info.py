@@ -1,31 +1,31 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible module: who works on this host at this moment."""
+"""Ansible module: finds who is working on this host at this moment."""
 
 DOCUMENTATION = r"""
 ---
 module: workload_info
-short_description: Tell who works on a host right now, and whom a step would hurt
+short_description: Find who is working on a host right now, and whose work a step would harm
 version_added: "1.0.0"
 description:
-  - Looks at the processes, control groups and jobs of a host - who has a GPU open, which containers were given one, who
+  - Reads the processes, control groups and jobs of a host - who has a GPU open, which containers were given one, who
     runs from an environment below /opt/gpuwright/venvs, which Slurm jobs there are.
-  - Meant to be asked right before a step that would disturb work or end it. In doubt somebody is working.
-  - Changes nothing, and looks in check mode as always. Run it as root; what only root may see counts as work otherwise.
+  - Meant to run right before a step that would disturb or end work. In case of doubt, somebody is working.
+  - Changes nothing; check mode makes no difference. Run it as root; otherwise, what only root may see counts as work.
 options:
   touches:
     description:
-      - What the step would touch. C(gpu) is the driver and its modules, C(cards) is time and memory of the cards,
-        C(environment) is the environment in I(environment), C(host) is everything.
+      - What the step would touch. C(gpu) is the driver and its modules, C(cards) is computing time and memory on the
+        cards, C(environment) is the environment in I(environment), C(host) is everything.
     type: str
     choices: [gpu, cards, environment, host]
     default: host
   environment:
-    description: Path of an environment, or of a link to one. With C(touches=environment), whose users are looked for.
+    description: Path of an environment, or of a link to one. With C(touches=environment), its users are looked for.
     type: path
     default: ""
   agents:
-    description: Names of programs that hold GPUs open and lose nothing, beside those that the toolkit knows. Names as
+    description: Names of programs that hold GPUs open and lose nothing, besides those that the toolkit knows. Names as
       C(ps -o comm) shows them. An interpreter's name is refused.
     type: list
     elements: str
@@ -51,33 +51,34 @@ EXAMPLES = r"""
 
 RETURN = r"""
 in_way:
-  description: Those of C(workloads) whose work the step would hurt.
+  description: Those of C(workloads) whose work the step would harm.
   returned: success
   type: list
   elements: dict
 who:
-  description: The same in words, with user and start; empty when nobody is in the way.
+  description: The same in words, with user and start time; empty if the step would harm nobody's work.
   returned: success
   type: str
   sample: train-gan@default.service (python3.11, pid 4321, trainer, since 2026-01-05T10:40:00Z)
 workloads:
-  description: Everybody who works - what (service, job, container or program), name, pid, processes (their number),
-    user, since (UTC), cards, given (a container with a GPU), environments, by_link (called by a link to one, such as
-    current), job (a batch job), unreadable (why nobody can tell what it is).
+  description: Everybody who is working - what (service, job, container or program), name, pid, processes (their
+    number), user, since (UTC), cards, given (a container with a GPU), environments, by_link (started through a link to
+    one, such as current), job (a batch job), unreadable (why it cannot be determined what it is).
   returned: success
   type: list
   elements: dict
 users:
-  description: Who is logged in beside this connection.
+  description: Who is logged in besides this connection.
   returned: success
   type: list
   elements: str
 environments:
-  description: Every environment that somebody runs from, has open or stands in, and who; agents are among them.
+  description: Every environment that somebody runs from, has open or has as working folder, and who; agents are
+    included.
   returned: success
   type: dict
 uptime_s:
-  description: Seconds since the boot at which this was seen.
+  description: Time of this reading, in seconds since boot.
   returned: success
   type: float
 """
@@ -97,7 +98,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.probe.workloads imp
 
 
 def main() -> None:
-    """Look, and answer."""
+    """Find who is working, and return it."""
     module = AnsibleModule(
         argument_spec={
             "touches": {"type": "str", "choices": list(TOUCHES), "default": "host"},
@@ -117,14 +118,14 @@ def main() -> None:
     found = read_workloads(agents=params["agents"], venvs=params["venvs"])
     rows = in_way(found, params["touches"], environment)
     who = describe_all(rows)
-    # `msg` is what the summary shows of a look that is repeated.
+    # The summary shows `msg` while the task is repeated.
     module.exit_json(
         changed=False, in_way=rows, who=who, msg=f"in use by {who}" if who else "", uptime_s=uptime(), **found
     )
 
 
 def uptime() -> float:
-    """Seconds since the boot; a clock that is set meanwhile does not matter to it."""
+    """Seconds since boot; not affected if the clock is set meanwhile."""
     return time.monotonic()
 
 

@@ -27,7 +27,7 @@ SYSTEM_SCENARIOS = ("el9", "el10")
 ONE_SYSTEM = "el9-alone"
 TRAINER_LOCK = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"
 TRAINER_TESTS = ("pytest==9.2.0", "pytest-xdist==3.8.0")
-# Of the output of a scenario that failed.
+# Lines shown of the output of a scenario that failed.
 LAST_LINES = 300
 WORKFLOWS = (".github/workflows/ci.yml", ".github/workflows/release.yml")
 FORMS = (".github/ISSUE_TEMPLATE/idea.yml", ".github/ISSUE_TEMPLATE/node.yml")
@@ -52,7 +52,7 @@ PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
 
 @dataclass
 class Suite:
-    """Outcome of one kind of test."""
+    """Result of one kind of test."""
 
     kind: str
     passed: int = 0
@@ -81,15 +81,15 @@ class Suite:
 
 
 def call(*command: str, **variables: str) -> bool:
-    """Run a program in the repository, its output shown as it comes."""
+    """Run a program in the repository and show its output as it comes."""
     print(f"\n$ {' '.join(command)}", flush=True)
     return subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **variables}).returncode == 0
 
 
-# The tests of one file stay in one process: they share what is costly to make. For the smallest machine's two cores:
-# torch fills them with two processes; what waits for Ansible and ssh needs more to do so.
+# The tests of one file stay in one process, since they share what is costly to make. For a machine with two cores:
+# torch fills them with two processes; tests that wait for Ansible and ssh need more processes to do so.
 TWO_SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile")
-# Without the last word pytest would begin with the files that have the most tests, not with those that take longest.
+# Without the last option, pytest would begin with the files that have the most tests, not those that take longest.
 FOUR_SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile", "--no-loadscope-reorder")
 
 
@@ -104,14 +104,14 @@ def pytest_suite(suite: Suite, name: str, python: str, *arguments: str) -> None:
 
 
 def lint(suite: Suite) -> None:
-    """Two at a time: each has one core."""
+    """Run two checks at a time: each has one core."""
     with ThreadPoolExecutor(2) as pool:
         for name, ok in zip(LINTERS, pool.map(call_quietly, LINTERS.values()), strict=True):
             suite.add(name, ok)
 
 
 def call_quietly(command: Sequence[str]) -> bool:
-    """Run a program in the repository; its output is shown when it has ended, in one piece."""
+    """Run a program in the repository; its output is shown in one piece when it has ended."""
     done = subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     print(f"\n$ {' '.join(command)}\n{done.stdout}", end="", flush=True)
     return done.returncode == 0
@@ -134,7 +134,7 @@ def trainer(suite: Suite) -> None:
 
 
 def trainer_types(python: Path) -> bool:
-    """mypy over the trainer and its tests, which import each other by name alone, with the types of its libraries."""
+    """mypy over the trainer and its tests, which import each other only by name, with the types of its libraries."""
     folders = sorted({str(file.parent) for file in (REPOSITORY / "trainer/tests").rglob("*.py")})
     settings = ("--config-file=trainer/pyproject.toml", "--cache-dir=.mypy_cache/trainer")
     paths = ("trainer/gan_trainer", "trainer/tests")
@@ -142,7 +142,7 @@ def trainer_types(python: Path) -> bool:
 
 
 def trainer_python() -> Path | None:
-    """Python 3.11 with the CPU build of PyTorch from the lock that the nodes use, made once for each lock."""
+    """Python 3.11 with the CPU build of PyTorch from the nodes' lock file, made once for each lock file."""
     venv = CACHE / "trainer-venv"
     stamp, wanted = venv / "lock.txt", TRAINER_LOCK.read_text() + " ".join(TRAINER_TESTS)
     if stamp.exists() and stamp.read_text() == wanted:
@@ -164,14 +164,14 @@ def trainer_python() -> Path | None:
 
 
 def is_python_311(name: str) -> bool:
-    """A name in PATH may be a shim that refuses, so it is run."""
+    """A name in PATH may be a shim that refuses to run, so it is tried."""
     program = shutil.which(name)
     question = "import sys; sys.exit(sys.version_info[:2] != (3, 11))"
     return program is not None and subprocess.run([program, "-c", question], capture_output=True).returncode == 0
 
 
 def fleet_ready(suite: Suite) -> bool:
-    """Build the images; a machine that cannot run containers fails here, in words."""
+    """Build the images; a machine that cannot run containers fails here with a message."""
     ok = call("tests/fleet/install-packages") and call(sys.executable, "tests/fleet/fleet", "build")
     if not ok:
         suite.add("fleet build (FLEET=off leaves the containers out)", False)
@@ -195,7 +195,7 @@ def system(suite: Suite) -> None:
 
 
 def run_scenarios(suite: Suite, scenarios: tuple[str, ...]) -> None:
-    """All at once: each waits for its hosts most of the time. Their output goes to files; a failure shows it."""
+    """Run all at once: each waits for its hosts most of the time. Their output goes to files, shown on failure."""
     if not fleet_ready(suite):
         return
     with ThreadPoolExecutor(len(scenarios)) as pool:
@@ -222,7 +222,7 @@ def run_scenario(scenario: str) -> bool:
 
 
 def collection(suite: Suite) -> None:
-    """The installed artefact, from somebody's own folder, on a host of its own."""
+    """The installed artefact, used from a separate folder, on a separate host."""
     if fleet_ready(suite):
         pytest_suite(suite, "collection", sys.executable, "tests/collection")
 
@@ -233,13 +233,13 @@ def faults(suite: Suite) -> None:
 
 
 def world(suite: Suite) -> None:
-    """Its table says of each condition what was expected and what was seen."""
+    """Its table shows for each condition what was expected and what was seen."""
     if fleet_ready(suite):
         pytest_suite(suite, "world", sys.executable, "tests/world")
 
 
 def container(suite: Suite) -> None:
-    """The image needs podman and the wheels of the fleet, but none of its hosts."""
+    """The image needs podman and the fleet's wheels, but none of its hosts."""
     if call("tests/fleet/install-packages"):
         pytest_suite(suite, "container", sys.executable, "tests/container")
     else:
@@ -254,7 +254,7 @@ def vm(suite: Suite) -> None:
 
 
 def numa(suite: Suite) -> None:
-    """It has the disk of `vm`, and a machine of its own."""
+    """It uses the disk of `vm`, but a separate machine."""
     if call("tests/vm/install-packages"):
         pytest_suite(suite, "numa", sys.executable, "-s", "tests/numa")
     else:
@@ -277,11 +277,11 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "numa": numa,
 }
 NEEDS_FLEET = ("molecule", "collection", "system", "faults", "world", "real", "systems", "container")
-# Lanes of their own beside `all`, which must stay short enough to be run before every change.
+# Lanes besides `all`, which must stay short enough to be run before every change.
 SLOW = ("faults", "world", "real", "systems", "container", "vm", "numa")
 # Beside another kind in `all`: it waits for one host most of the time, as that does.
 BESIDE = {"system": "collection"}
-# As an administrator of a hardened site has it: nothing may depend on UTC, or on files being open by themselves.
+# As at a hardened site: nothing may depend on UTC, or on files being readable by default.
 ZONE, UMASK = "America/New_York", 0o027
 
 
@@ -307,7 +307,7 @@ def main(wanted: str) -> int:
     os.environ["TZ"] = ZONE
     time.tzset()
     os.umask(UMASK)
-    # What the tests import is compiled once; images of containers often forbid it.
+    # Imported modules are compiled once, although container images often switch that off.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     RESULTS.mkdir(parents=True, exist_ok=True)
     done: list[Suite] = []

@@ -37,7 +37,9 @@ def folders_with_modules(folder: Path) -> list[Path]:
 def runs() -> list[tuple[list[Path], list[Path]]]:
     """(what is checked, folders from which it imports, the first ones first) of each run."""
     unit = folders_with_modules(TESTS / "unit")
-    found = [([TESTS / "unit"], [*unit, *SHARED, TESTS / "vm", TESTS / "world", TESTS / "faults", TESTS / "bench/runtime"])]
+    found = [
+        ([TESTS / "unit"], [*unit, *SHARED, TESTS / "vm", TESTS / "world", TESTS / "faults", TESTS / "bench/runtime"])
+    ]
     beside = [TESTS / "vm", TESTS / "world", TESTS / "bench/runtime", *SHARED, REPOSITORY / "trainer"]
     found += [([TESTS / name], [TESTS / name, *unit, *beside]) for name in ALONE]
     apart = {TESTS / name for name in ("unit", *ALONE)}

@@ -28,7 +28,7 @@ Graph = Mapping[str, Collection[str]]
 
 
 def name_of(path: Path, top: Path) -> str:
-    """Dotted name below the folder; that of a package is its folder's."""
+    """Dotted name below the folder; for a package, that of its folder."""
     parts = path.relative_to(top).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -72,7 +72,7 @@ def graph(modules: Collection[str] = MODULES) -> dict[str, set[str]]:
 
 
 def lowest_first(packages: Graph, before: list[str]) -> list[str]:
-    """Each package behind those that it imports, otherwise in the order of `before`. ValueError names a cycle."""
+    """Each package after those that it imports, otherwise in the order of `before`. ValueError names a cycle."""
     waiting = sorted(packages, key=lambda name: (before.index(name) if name in before else len(before), name))
     order: list[str] = []
     while waiting:
@@ -85,7 +85,7 @@ def lowest_first(packages: Graph, before: list[str]) -> list[str]:
 
 
 def table(packages: Graph, order: list[str], text: str) -> str:
-    """Rows of `packages` (a part of `order`); what they hold is taken from the table that `text` has."""
+    """Rows of `packages` (a part of `order`); what they hold is taken from the table in `text`."""
     held = dict(re.findall(r"(?m)^\| `(\w+)` \| (.+) \| [\w, -]+ \|$", text))
     lines = ["| package | holds | imports |", "|---|---|---|"]
     for name in order:
@@ -96,12 +96,12 @@ def table(packages: Graph, order: list[str], text: str) -> str:
 
 
 def reach(packages: Graph, name: str) -> set[str]:
-    """What a package imports, and what that imports in turn."""
+    """What a package imports, directly and indirectly."""
     return set(packages[name]).union(*(reach(packages, used) for used in packages[name]))
 
 
 def direct(packages: Graph, name: str) -> list[str]:
-    """What a package imports, without what it would reach through another one that it imports."""
+    """What a package imports, without what it reaches through another import."""
     used = set(packages[name])
     return sorted(used - set().union(*(reach(packages, other) for other in used)))
 
@@ -124,7 +124,7 @@ def plays() -> dict[str, list[dict[str, Any]]]:
 
 
 def flow(found: Mapping[str, list[dict[str, Any]]]) -> str:
-    """One box for each playbook of a run, with its roles in their order; those that every play begins with first."""
+    """One box for each playbook of a run, with its roles in order; those with which every play begins come first."""
     roles = {
         name: [role["role"].removeprefix(PREFIX) for play in book for role in play["roles"]]
         for name, book in found.items()
@@ -147,7 +147,7 @@ def between(text: str, name: str) -> str:
 
 
 def page(text: str, packages: Graph, found: Mapping[str, list[dict[str, Any]]]) -> str:
-    """The whole page: `text` with its made parts as these packages and plays have them."""
+    """The whole page: `text` with its generated parts for these packages and plays."""
     before = re.findall(r"(?m)^\| `(\w+)` \| .+ \| [\w, -]+ \|$", between(text, "packages"))
     order = lowest_first(packages, before)
     on_nodes = {package_of(name) for name in NODE_MODULES}

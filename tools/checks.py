@@ -1,8 +1,8 @@
 """Write docs/checks.md from the rows of the checks (`make docs`). tests/unit/docs/test_checks_page.py finds drift.
 
-How often each check was right is counted here and now: on the nodes that the rows of the tests make, on whole records
-of the kernel's log, and on healthy answers of nvidia-smi. What takes longer, breaking every field of those answers, is
-in docs/checks-tried.json, which `make checks-tried` writes.
+How often each check was right is counted at this moment: on the nodes that the tests' rows make, on complete kernel
+logs, and on healthy answers of nvidia-smi. Breaking every field of those answers takes longer; those counts are in
+docs/checks-tried.json, which `make checks-tried` writes.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def nodes() -> Iterator[tuple[str, bool, bool]]:
 
 
 def log_records() -> Iterator[tuple[str, bool, bool]]:
-    """The same of every whole record of the kernel's log, for each check of the log."""
+    """The same for every complete kernel log, for each check of the log."""
     for names, statuses, text in log_table.RECORDS:
         wanted = log_table.expected_of(names, statuses) if names else {}
         for check_id, found in log_table.judged(log_table.journal(text)).items():
@@ -110,7 +110,7 @@ def log_records() -> Iterator[tuple[str, bool, bool]]:
 
 
 def healthy_answers() -> Iterator[tuple[str, bool, bool]]:
-    """The same of every healthy answer of nvidia-smi, for each check that judges such an answer."""
+    """The same for every healthy answer of nvidia-smi, for each check that judges such an answer."""
     for model, driver, mig in field_lane.CASES:
         found = field_lane.judge(field_lane.answers.answer(model, driver, mig))
         for check_id, record in found.items():
@@ -119,7 +119,7 @@ def healthy_answers() -> Iterator[tuple[str, bool, bool]]:
 
 
 def count() -> dict[str, Tally]:
-    """Everything tried, by check; `make checks-tried` has counted the broken fields."""
+    """All trials, by check; `make checks-tried` has counted the broken fields."""
     tallies = {check.id: Tally() for check in checks.CHECKS}
     for tried in (healthy_nodes(), nodes(), log_records(), healthy_answers()):
         for check_id, should_be, is_bad in tried:
@@ -138,7 +138,7 @@ def anchor(check_id: str) -> str:
 
 
 def page(rows: tuple[Any, ...], tallies: dict[str, Tally], tried: dict[str, Any]) -> str:
-    """The whole page: one table to look things up, then each check with its rule."""
+    """The whole page: an overview table, then each check with its rule."""
     table = ["| check | question | level | at worst | asks for | tried, healthy | tried, broken |"]
     table.append("|---|---|---|---|---|---|---|")
     for check in rows:
@@ -157,7 +157,7 @@ def page(rows: tuple[Any, ...], tallies: dict[str, Tally], tried: dict[str, Any]
 
 
 def counted(tallies: dict[str, Tally], tried: dict[str, Any]) -> list[str]:
-    """The sums in words, and what was tried besides."""
+    """The totals in words, and what else was tried."""
     healthy, alarms, broken, missed = (
         sum(getattr(tally, name) for tally in tallies.values()) for name in ("healthy", "alarms", "broken", "missed")
     )
@@ -175,7 +175,7 @@ def counted(tallies: dict[str, Tally], tried: dict[str, Any]) -> list[str]:
 
 
 def followed(rows: tuple[Any, ...]) -> list[str]:
-    """What was followed, in how many steps, and what was not, with the reason."""
+    """Which actions were followed, in how many steps, and which were not, with the reason."""
     of_kind: dict[str, list[str]] = {}
     for check in rows:
         of_kind.setdefault(FOLLOWED[check.id][1], []).append(check.id)

@@ -1,7 +1,7 @@
 """Count how many broken fields of nvidia-smi's answers each check notices (`make checks-tried`, about 8 minutes).
 
 Writes the part `fields` of docs/checks-tried.json, from which docs/checks.md is made. The part `recorded`, about
-answers and logs that others have published, is kept by hand: `make test-corpus` prints what a person has to judge.
+answers and logs that others have published, is maintained by hand: `make test-corpus` prints what a person must judge.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ lane = importlib.import_module("test_field_mutation")
 
 
 def count(cases: list[tuple[Any, ...]]) -> dict[str, Any]:
-    """The sums over all answers; a mutant counts for the first of the checks that must notice it."""
+    """The totals over all answers; a mutant counts for the first of the checks that must notice it."""
     fields, mutants, unnoticed = 0, 0, 0
     of_check: Counter[str] = Counter()
     for model, driver, mig in cases:

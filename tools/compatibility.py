@@ -34,7 +34,7 @@ def table(titles: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def mark(row: dict[str, Any]) -> str:
-    """What was not read, if anything, and where the rest was."""
+    """What was not verified, if anything, and the source of the rest."""
     return " ".join([*([] if row["verified"] else [f"unverified: {row['unverified']};"]), links(row)])
 
 
@@ -65,7 +65,7 @@ def driven(matrix: dict[str, Any], branch: str, flavour: str) -> str:
 
 
 def builds(matrix: dict[str, Any], series: str) -> str:
-    """Builds of a release with the cuDNN inside and the GPUs that they have code for."""
+    """Builds of a release with their cuDNN and the GPUs for which they have code."""
     rows = {
         candidate.pins["pytorch_build"]: candidate.row
         for candidate in list_candidates(matrix, {}, None)["pytorch"]
@@ -82,7 +82,7 @@ def builds(matrix: dict[str, Any], series: str) -> str:
 
 
 def facts(row: dict[str, Any]) -> list[str]:
-    """The cells of a card behind its name."""
+    """The cells of a card after its name."""
     memory, ecc, pcie = row["memory"], row["ecc"], row.get("pcie")
     return [
         row["class"],

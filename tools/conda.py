@@ -19,20 +19,20 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
 FOLDER = REPOSITORY / "deploy/conda"
-# What most ask for: GPUs under a driver of branch 570 or newer, and the CPU. Others are one command away.
+# The most common requests: GPUs under a driver of branch 570 or newer, and the CPU. Others are one command away.
 KEPT = ("py3.11-torch2.10.0-cu128", "py3.11-torch2.13.0-cpu")
 NAME = re.compile(r"py(?P<python>[0-9]+\.[0-9]+)-(?P<rest>[a-z0-9.+-]+)")
-# A version such as 2.13.0+cpu is never on PyPI; PyTorch's own index has it. Hashes decide what is taken from there.
+# A version such as 2.13.0+cpu is never on PyPI; PyTorch's own index has it. Hashes decide what is accepted from there.
 OWN_BUILD = re.compile(r"^torch==[^+\s]+\+([a-z0-9]+)", re.MULTILINE)
 INDEX = "https://download.pytorch.org/whl/"
-# The oldest pip that knows every hash and wheel tag in the locks; newer ones do as well.
+# The oldest pip that supports every hash and wheel tag in the locks; newer ones also do.
 PIP = "23.0"
 
 
 def environment(lock: str, path: str) -> str:
     """The environment file for the lock called `lock`; `path` leads from the environment file to the lock.
 
-    Raises ValueError when the name is not that of a lock, or a line of the lock has no hash.
+    Raises ValueError if the name is not that of a lock, or a line of the lock has no hash.
     """
     match = NAME.fullmatch(lock)
     file = LOCKS / f"{lock}.txt"

@@ -24,7 +24,7 @@ from .device_rows import Architecture, Card, Chip, KnownGood, NamingRule
 
 
 def read_devices() -> dict[str, Any]:
-    """The rows that the table is made of, by their top-level names."""
+    """The rows from which the table is made, by their top-level names."""
     return {name: rows for file in SOURCES for name, rows in yaml.load(file.read_text(), yaml.CSafeLoader).items()}
 
 
@@ -39,7 +39,7 @@ def literal(value: object) -> str:
 
 
 def argument(name: str, value: object, indent: str) -> list[str]:
-    """`name=value,` on one line, or with each member on its own where that is too long."""
+    """`name=value,` on one line, or with each member on its own line if that is too long."""
     line = f"{indent}{name}={literal(value)},"
     if len(line) <= WIDTH or not isinstance(value, list | tuple | dict):
         return [line]

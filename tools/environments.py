@@ -2,9 +2,9 @@
 
 And for the plans that add the newest TensorFlow to the default one.
 
-Asked are all GPU architectures on every system of the matrix. A build that only the PyTorch index serves is left out
-and named: lock it where that index can be reached, with `uv pip compile` and its `--extra-index-url`. The CPU build for
-trials is no plan of a profile: its lock file is kept by hand. `--missing` leaves alone the files that are there;
+Plans are made for all GPU architectures on every system of the matrix. A build that only the PyTorch index has is left
+out and named: lock it where that index can be reached, with `uv pip compile` and its `--extra-index-url`. The CPU build
+for trials is not in a profile's plans: its lock file is maintained by hand. `--missing` leaves existing files alone;
 `--plan FILE` locks one plan, as `gpu-plan --json` printed it (`make lock PLAN=FILE`).
 """
 
@@ -27,7 +27,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 
-# One card of every compute capability: plans differ in nothing else that a card says.
+# One card of every compute capability: no other property of a card affects a plan.
 CARDS = tuple(card.name for card in cards.examples())
 
 
@@ -38,7 +38,7 @@ def shared_tensorflow(matrix: dict[str, Any]) -> str:
 
 
 def shipped_pins(matrix: dict[str, Any]) -> list[dict[str, str]]:
-    """What the plans are asked for: every profile, and the default one with TensorFlow beside PyTorch."""
+    """The pins of the plans: every profile, and the default one with TensorFlow in addition to PyTorch."""
     profiles = [{"profile": name} for name in matrix["profiles"]]
     return [*profiles, {"profile": matrix["default_profile"], "tensorflow": shared_tensorflow(matrix)}]
 
@@ -47,7 +47,7 @@ def shipped_plans() -> list[dict[str, Any]]:
     """One plan for each environment, whichever host asks for it first."""
     files = sorted((REPOSITORY / "roles/preflight/files/matrix").glob("*.yml"))
     matrix = {name: rows for file in files for name, rows in yaml.load(file.read_text(), yaml.CSafeLoader).items()}
-    # Of a release an environment sees no more than these two.
+    # An environment depends on no more of a release than these two.
     releases = {(row["family"], *row["pythons"]): row for row in matrix["os_releases"]}
     systems = [f"{row['id']} {row['version']}" for row in releases.values()]
     found: dict[str, Any] = {}
@@ -66,7 +66,7 @@ def can_be_locked(plan: dict[str, Any]) -> bool:
 
 
 def lock(plan: dict[str, Any]) -> None:
-    """Write the input and the lock file of a plan's environment. Raises CalledProcessError where uv finds no answer."""
+    """Write the input and the lock file of a plan's environment. Raises CalledProcessError if uv finds no answer."""
     target = LOCKS / plan["pytorch"]["lock"]
     source = target.with_suffix(".in")
     source.write_text("# Written by `make lock` from the plan.\n" + "\n".join(plan["requirements"]) + "\n")

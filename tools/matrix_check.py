@@ -1,8 +1,9 @@
-"""Hold the matrix against the wheels: `make matrix-check`, on the index that pip is configured for.
+"""Compare the matrix with the wheels: `make matrix-check`, on the index that pip is configured for.
 
-Read are the requirements of every PyTorch that PyPI serves and of every TensorFlow, as pip reports them; no package is
-installed. CUDA and cuDNN of PyTorch's rows must be the wheels', and the pairs that the plan names must be those whose
-requirements agree. Then the lock files (tools/lock_check.py). Exit status 0: all do, 1: what does not is printed.
+It reads the requirements of every PyTorch on PyPI and of every TensorFlow, as pip reports them; no package is
+installed. CUDA and cuDNN of PyTorch's rows must be those of the wheels, and the pairs that the plan names must be those
+whose requirements agree. Then it reads the lock files (tools/lock_check.py). Exit status 0: all agree, 1: the
+differences are printed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MATRIX = REPOSITORY / "roles/preflight/files/matrix"
 
 
 def requirements(lines: list[str], python: str, extra: str = "") -> dict[str, SpecifierSet]:
-    """`{package: versions}` of what is demanded on 64-bit Linux; `extra` names an optional part."""
+    """`{package: versions}` that are required on 64-bit Linux; `extra` names an optional part."""
     here: dict[str, Any] = {**default_environment(), "python_version": python, "python_full_version": python + ".0"}
     here |= {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "x86_64", "extra": extra}
     found: dict[str, SpecifierSet] = {}
@@ -44,13 +45,13 @@ def requirements(lines: list[str], python: str, extra: str = "") -> dict[str, Sp
 
 
 def clash(one: dict[str, SpecifierSet], other: dict[str, SpecifierSet]) -> str:
-    """The first package of which both demand versions that do not agree; "" where there is none."""
+    """The first package for which the two require versions that do not agree; "" if there is none."""
     for name in sorted(set(one) & set(other)):
         both = one[name] & other[name]
         candidates = {
             Version(item.version.rstrip(".*")) for item in both if "*" not in item.version or item.operator == "=="
         }
-        # Where the demands meet, they meet at one of their bounds, just above it, or at the very beginning.
+        # If the requirements overlap, they do so at one of their bounds, just above it, or at the very beginning.
         near = {Version("0")} | candidates | {Version(f"{version}.1") for version in candidates}
         if not any(both.contains(version, prereleases=True) for version in near):
             return name
@@ -58,7 +59,7 @@ def clash(one: dict[str, SpecifierSet], other: dict[str, SpecifierSet]) -> str:
 
 
 def inside(demanded: dict[str, SpecifierSet], *names: str) -> str:
-    """The version to which one of these packages is pinned, such as 9.10.2.21; "" where none is."""
+    """The version to which one of these packages is pinned, such as 9.10.2.21; "" if none is."""
     for name in names:
         pins = [item.version for item in demanded.get(name, ()) if item.operator == "=="]
         if pins:
@@ -67,7 +68,7 @@ def inside(demanded: dict[str, SpecifierSet], *names: str) -> str:
 
 
 def torch_problems(release: str, build: dict[str, str], demanded: dict[str, SpecifierSet]) -> list[str]:
-    """Where a wheel brings another CUDA or cuDNN than its row says."""
+    """Wheels whose CUDA or cuDNN differs from their row."""
     number = build["cuda"].split(".")[0]
     wanted = {
         "cuda": inside(demanded, f"nvidia-cuda-runtime-cu{number}", "cuda-toolkit"),
@@ -81,7 +82,7 @@ def torch_problems(release: str, build: dict[str, str], demanded: dict[str, Spec
 
 
 def served_by_pypi(row: dict[str, Any]) -> dict[str, str]:
-    """CUDA and cuDNN of the build of a series that PyPI serves."""
+    """CUDA and cuDNN of the build of a series that is on PyPI."""
     name, build = next(item for item in row["builds"].items() if item[1].get("index") == "pypi")
     return {**build, "cuda": build_cuda(name)}
 
@@ -94,7 +95,7 @@ Demands = dict[tuple[str, str], dict[str, SpecifierSet]]
 
 
 def read_wheels(folder: Path) -> tuple[Demands, list[str]]:
-    """What each wheel on PyPI demands, `{("torch", "2.10.0"): {package: versions}}`; and what was not read."""
+    """What each wheel on PyPI requires, `{("torch", "2.10.0"): {package: versions}}`; and what was not read."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [("torch", release, row, "") for row in rows("pytorch").values() for release in row["releases"]]
     wanted += [
@@ -118,10 +119,10 @@ def read_wheels(folder: Path) -> tuple[Demands, list[str]]:
 
 
 def pair_problem(torch: str, torch_row: dict[str, Any], tensorflow: str, row: dict[str, Any], wheels: Demands) -> str:
-    """Where the plan names a pair of which pip finds no environment, or refuses one of which it does."""
+    """Pairs that the plan names but pip cannot install together, or that the plan refuses but pip can."""
     reason, below = clash(wheels["tensorflow", tensorflow], wheels["torch", torch]), row["pytorch_below"]
     if row["from_pip"]:
-        # Packages of another CUDA have other names, and lie in the same folders.
+        # Packages of another CUDA have other names, but use the same folders.
         apart = served_by_pypi(torch_row)["cuda"].split(".")[0] != row["cuda"].split(".")[0]
         named = torch in row["pytorch"]
         wrong = named != (not reason and not apart)

@@ -1,9 +1,9 @@
-"""What came out since the matrix was written, and rows for it to check: `make matrix-refresh`.
+"""Releases since the matrix was written, and proposed rows for them to check: `make matrix-refresh`.
 
-Read are the index that pip is configured for, NVIDIA's file of driver releases and the indexes of the repositories that
-the matrix names; what cannot be reached is said in one sentence. Proposed rows are marked `verified: false` and say
-what nobody has read. They are printed, and put into the matrix by `--write`, which adds rows and changes none. Exit
-status 0: every source was read, 1: one gave no answer.
+It reads the index that pip is configured for, NVIDIA's file of driver releases and the indexes of the repositories that
+the matrix names; what cannot be reached is reported in one sentence. Proposed rows are marked `verified: false` and say
+what nobody has verified. They are printed; `--write` adds them to the matrix and changes no existing row. Exit status
+0: every source was read, 1: one gave no answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import candida
 
 News = rows.News
 RELEASES = "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json"
-# How NVIDIA's file calls the kinds of branches, and the matrix.
+# Names of the kinds of branches in NVIDIA's file, and in the matrix.
 STATUS = {"lts branch": "lts", "production branch": "production", "new feature branch": "new-feature"}
 FILES = {
     "pytorch": "pytorch.yml",
@@ -89,13 +89,13 @@ def _versions(package: str, python: str) -> list[str]:
 
 
 def _around(pythons: list[str]) -> list[str]:
-    """Those Pythons, and the next that will come out."""
+    """Those Pythons, and the next one to be released."""
     major, minor = pythons[-1].split(".")
     return [*pythons, f"{major}.{int(minor) + 1}"]
 
 
 def pytorch_row(matrix: dict[str, Any], row: dict[str, Any], demanded: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The build that PyPI serves: its CUDA, its cuDNN, and the GPUs of the last build that is known for that CUDA."""
+    """The build on PyPI: its CUDA, its cuDNN, and the GPUs of the last known build for that CUDA."""
     cuda = check.inside(
         demanded, *(f"nvidia-cuda-runtime-cu{major}" for major in matrix["cuda_majors"]), "cuda-toolkit"
     )
@@ -111,7 +111,7 @@ def pytorch_row(matrix: dict[str, Any], row: dict[str, Any], demanded: dict[str,
 
 
 def tensorflow_row(matrix: dict[str, Any], row: dict[str, Any], demanded: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """As the newest row, with no PyTorch beside it: which pairs pip resolves is told by `make matrix-check`."""
+    """Like the newest row, without a PyTorch beside it: `make matrix-check` says which pairs pip resolves."""
     old = matrix["tensorflow"][max(matrix["tensorflow"], key=version_key)]
     nccl = next((f"{name} {wanted}" for name, wanted in demanded.items() if name.startswith("nvidia-nccl")), "")
     names = ("cuda", "cudnn", "from_pip", "capabilities", "ptx")
@@ -157,7 +157,7 @@ def toolkit_news(matrix: dict[str, Any]) -> Iterator[News]:
 
 
 def driver_news(matrix: dict[str, Any], address: str, day: str) -> Iterator[News]:
-    """Branches and releases of the driver that the matrix has not. Raises NoAnswerError, for another form, too."""
+    """Branches and releases of the driver that the matrix lacks. Raises NoAnswerError, also for an unknown format."""
     try:
         releases = json.loads(repository_index.read(address))
     except (ValueError, RecursionError):
@@ -189,7 +189,7 @@ def driver_news(matrix: dict[str, Any], address: str, day: str) -> Iterator[News
 
 
 def repository_news(matrix: dict[str, Any], family: dict[str, Any]) -> Iterator[News]:
-    """Toolkits and branches that a system's repository has and the matrix has not. Raises NoAnswerError."""
+    """Toolkits and branches that a system's repository has but the matrix lacks. Raises NoAnswerError."""
     names = repository_index.packages(family["cuda_repository"]["url"], family["format"])
     prefix, title = family["cuda_package_prefix"], family["cuda_repository"]["id"]
     toolkits = {name[len(prefix) :].replace("-", ".") for name in names if name.startswith(prefix)}

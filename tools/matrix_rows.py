@@ -22,7 +22,7 @@ class News(NamedTuple):
 
 
 def proposal(news: News) -> str:
-    """A row as it would stand in its file."""
+    """A row as it would be written in its file."""
     content: Any = {news.name: news.row} if news.name else [news.row]
     lines = yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=1000).rstrip().splitlines()
     return "\n".join("  " + line for line in lines)
@@ -47,7 +47,7 @@ _Dumper.add_representer(
 
 
 def add_row(text: str, news: News) -> str:
-    """The file's text with the row at the end of its kind. Raises ValueError where it has a row of that name."""
+    """The file's text with the row at the end of its kind. Raises ValueError if it has a row of that name."""
     content = yaml.load(text, yaml.CSafeLoader)[news.kind]
     key = ("version", "cuda_major")
     taken = (

@@ -1,6 +1,6 @@
-"""What the index that pip is configured for says of packages: their versions, and what their wheels demand.
+"""What the index that pip is configured for says about packages: their versions, and what their wheels require.
 
-No package is installed. pip's own answers are kept back: they name the index with its user.
+No package is installed. pip's own messages are not shown: they name the index with its user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-# pip takes each tag as it is written: a wheel for glibc 2.18 is none for 2.28.
+# pip takes each tag literally: a wheel for glibc 2.18 is not one for 2.28.
 PLATFORMS = tuple(
     f"{name}_x86_64"
     for name in (
@@ -32,7 +32,7 @@ PLATFORMS = tuple(
 )
 
 
-# The first pip that reads the metadata of a wheel and, in a dry run, leaves it at that.
+# The first pip that, in a dry run, reads only the metadata of a wheel.
 READS_WITHOUT_DOWNLOAD = (24, 1)
 ONE_AT_A_TIME = threading.Lock()
 
@@ -43,7 +43,7 @@ class NoAnswerError(Exception):
 
 def _pip(*words: str) -> str:
     """What pip prints. Raises NoAnswerError."""
-    # A constraint or a folder of wheels of this machine is no part of the index.
+    # This machine's constraints or wheel folders are not part of the index.
     environment = {**os.environ, "PIP_CONSTRAINT": os.devnull, "PIP_FIND_LINKS": "", "PIP_NO_INPUT": "1"}
     with ONE_AT_A_TIME:
         newer = _newer_pip()
@@ -51,7 +51,7 @@ def _pip(*words: str) -> str:
     command = [sys.executable, "-m", "pip", "--no-color", "--disable-pip-version-check"]
     done = subprocess.run([*command, *words], capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
-        # Why an index had nothing is told to those who ask for more alone, and that takes its time.
+        # pip explains why an index had nothing only in verbose mode, which takes time.
         done = subprocess.run([*command, "-vv", *words], capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise NoAnswerError(_reason(done.stdout + done.stderr))
@@ -60,7 +60,7 @@ def _pip(*words: str) -> str:
 
 @functools.cache
 def _newer_pip() -> str:
-    """A folder with the newest pip, where this environment's downloads what it has read; "" else."""
+    """A folder with the newest pip, if this environment's would download whole wheels; "" otherwise."""
     if tuple(int(part) for part in importlib.metadata.version("pip").split(".")[:2]) >= READS_WITHOUT_DOWNLOAD:
         return ""
     folder = tempfile.mkdtemp(prefix="gpuwright-pip-")
@@ -72,7 +72,7 @@ def _newer_pip() -> str:
 
 
 def _reason(told: str) -> str:
-    # pip goes on to the next index, and then says of each package that there is none.
+    # pip continues with the next index, and then says for each package that there is none.
     for pattern, reason in (
         (r"Could not fetch URL .* 40[13] ", "refuses the login"),
         (r"Could not fetch URL .*(too many 5\d\d| 5\d\d )", "answers with an error of its own"),
@@ -89,18 +89,19 @@ def versions(package: str, python: str) -> list[str]:
     words = ["index", "versions", package, "--python-version", python, "--only-binary", ":all:"]
     answer = _pip(*words, *(word for name in PLATFORMS for word in ("--platform", name)))
     found = re.search(r"Available versions: (.*)", answer)
-    # A local version ("2.13.0+cpu") is no release of its own.
+    # A local version ("2.13.0+cpu") is not a separate release.
     return [name for name in found.group(1).split(", ") if re.fullmatch(r"[0-9.]+", name)] if found else []
 
 
 def report_on(pins: list[str], python: str, file: Path) -> list[dict[str, Any]]:
-    """What pip reports of exact versions ("torch==2.10.0"), one entry for each wheel. Raises NoAnswerError.
+    """What pip reports about exact versions ("torch==2.10.0"), one entry for each wheel. Raises NoAnswerError.
 
-    file  keeps the report; where it is there already, nobody is asked
+    file  keeps the report; if it exists, no index is asked
     """
     if not file.exists():
         words = ["install", "--dry-run", "--ignore-installed", "--no-deps", "--python-version", python]
-        # An index without separate metadata has it in the wheel: a few kilobytes of its end instead of 900 MB.
+        # An index without separate metadata has it in the wheel: pip reads a few kilobytes at its end instead of 900
+        # MB.
         words += ["--use-feature=fast-deps", "--report", str(file), "--only-binary", ":all:"]
         words += ["--target", str(file.parent)]
         _pip(*words, *(word for name in PLATFORMS for word in ("--platform", name)), *pins)
@@ -108,6 +109,6 @@ def report_on(pins: list[str], python: str, file: Path) -> list[dict[str, Any]]:
 
 
 def wheel_requirements(package: str, version: str, python: str, folder: Path) -> list[str]:
-    """`Requires-Dist` of a wheel, from a report that lies in `folder` or is asked of pip. Raises NoAnswerError."""
+    """`Requires-Dist` of a wheel, from a report in `folder` or else from pip. Raises NoAnswerError."""
     (wheel,) = report_on([f"{package}=={version}"], python, folder / f"{package}-{version}-{python}.json")
     return wheel["metadata"].get("requires_dist", [])

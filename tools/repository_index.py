@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "collections"))
 from ansible_collections.gpuwright.node.plugins.module_utils.packages import addresses
 
 TIMEOUT_S = 20
-# The largest index of NVIDIA's repositories has about 40 MB.
+# The largest index in NVIDIA's repositories has about 40 MB.
 MOST_BYTES = 400_000_000
 REPO, COMMON = "{http://linux.duke.edu/metadata/repo}", "{http://linux.duke.edu/metadata/common}"
 

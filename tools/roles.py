@@ -9,7 +9,7 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 ROLES = REPOSITORY / "roles"
-# Roles for the other roles alone; who calls them is read from their tasks.
+# Roles that only other roles use; their callers are read from the tasks.
 INTERNAL = ("system_busy", "system_packages", "system_reboot", "system_repository", "system_version_lock")
 ALONE = """\
 Used alone, it has the role preflight read the host and decide the plan first, once in a run. Put
@@ -18,7 +18,7 @@ Used alone, it has the role preflight read the host and decide the plan first, o
 
 
 def page(role: Path) -> str:
-    """The README of a role: what it is for, how it is used, its variables and entry points."""
+    """The README of a role: its purpose, how it is used, its variables and entry points."""
     entries = yaml.safe_load((role / "meta/argument_specs.yml").read_text())["argument_specs"]
     main = entries["main"]
     lines = [f"# {role.name}", "", f"{main['short_description'].rstrip('.')}.", ""]

@@ -1,6 +1,6 @@
 #!/opt/gan-trainer/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Exit 0 while the training in this container makes progress, 1 when it has stopped without ending.
+"""Exit 0 while the training in this container makes progress, 1 if it has stalled.
 
     gan-health RUN_FOLDER [SECONDS]
 
@@ -27,7 +27,7 @@ def last_sign(folder: Path, started: float) -> float:
 
 def start_of_process(stat: str, uptime_s: float, now: float, ticks_per_s: int) -> float:
     """When a process began, from its /proc/PID/stat (proc(5), field 22)."""
-    # The name in parentheses may hold anything; field 3 comes after the last one.
+    # The name in parentheses may contain anything; field 3 comes after the last parenthesis.
     return now - uptime_s + int(stat.rpartition(")")[2].split()[19]) / ticks_per_s
 
 

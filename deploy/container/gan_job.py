@@ -1,6 +1,6 @@
 #!/opt/gan-trainer/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Run a training as a batch job: a training that was stopped by a signal is not one that is done.
+"""Run a training as a batch job: one that was stopped by a signal does not count as finished.
 
     gan-job COMMAND [ARGUMENT ...]
 

@@ -20,8 +20,8 @@ SPEC: dict[str, Any] = {
     "pins": {"type": "dict", "default": {}},
     "locks": {"type": "list", "elements": "str"},
 }
-# Strategies load an action in the main process before they fork a worker for each host: what is parsed here is parsed
-# once in a run. Whatever is wrong with the files is told by the task, which reads them again.
+# Strategies load an action in the main process before they fork a worker for each host, so what is parsed here is
+# parsed once in a run. Errors in the files are reported by the task, which reads them again.
 with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
     read_matrix(SHIPPED, without=[CARDS])
 
@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(SPEC)
-        # Plain values, as a module gets them: Ansible's own kinds of text are marked against templating, and slow.
+        # Plain values, as a module gets them: Ansible's own text classes are marked against templating, and are slow.
         options = json.loads(json.dumps(options, cls=AnsibleJSONEncoder, vault_to_text=True))
         return {**result, **planned(**options)}
 
@@ -43,7 +43,7 @@ class ActionModule(ActionBase):
 def planned(
     matrix: dict[str, Any] | str, host: dict[str, Any], pins: dict[str, str], locks: list[str] | None
 ) -> dict[str, Any]:
-    """The result of the task: the plan as a fact, or `failed` with what clashes.
+    """The result of the task: the plan as a fact, or `failed` with the clash.
 
     matrix  its content, or the folder of its files
     """

@@ -20,7 +20,7 @@ SPEC: dict[str, Any] = {
     "level": {"type": "str", "choices": ["quick", "standard"], "default": "standard"},
     "folder": {"type": "path"},
 }
-# The system's own first: one of a home or an environment may not be root's to start.
+# The system's own first: root must not start one from a home folder or an environment.
 PYTHONS = ("/usr/libexec/platform-python", "/usr/bin/python3", "python3", "/usr/local/bin/python3")
 NO_PYTHON = 66
 # In an argument of sh -c; -I and -S keep the caller's PYTHON* variables and packages out, -B leaves nothing behind.
@@ -63,8 +63,9 @@ class ActionModule(ActionBase):
         return {**result, "changed": False, "_ansible_verbose_override": True, **found}
 
     def _scan(self, level: str, interpreter: str) -> dict[str, Any]:
-        """Copy the program and run it. Raises OSError or ValueError where it cannot be built."""
-        # The workers of a run share this folder, which goes with the run: it is built once, not for each host.
+        """Copy the program and run it. Raises OSError or ValueError if it cannot be built."""
+        # The workers of a run share this folder, which is removed with the run: the program is built once, not for each
+        # host.
         local = Path(constants.DEFAULT_LOCAL_TMP) / "scan"
         built = local / doctor_pyz.NAME if (local / doctor_pyz.NAME).exists() else doctor_pyz.write(local)
         folder = self._connection._shell.tmpdir
@@ -75,14 +76,14 @@ class ActionModule(ActionBase):
 
 
 def command(file: str, level: str, interpreter: str = "") -> str:
-    """What a shell of the host is told; `interpreter` of the inventory is tried first, where it is a path."""
+    """The command for the host's shell; the inventory's `interpreter` is tried first if it is a path."""
     pythons = ([interpreter] if interpreter.startswith("/") else []) + list(PYTHONS)
     names = " ".join(map(shlex.quote, pythons))
     return RUN.format(pythons=names, file=shlex.quote(file), level=level, no_python=NO_PYTHON)
 
 
 def report_of(done: dict[str, Any]) -> dict[str, Any]:
-    """The report in what the program printed; a login's greeting may stand around it. ValueError says what is wrong."""
+    """The report in the program's output, which a login greeting may surround. ValueError says what is wrong."""
     text = str(done.get("stdout") or "")
     try:
         report = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
@@ -104,12 +105,12 @@ def report_of(done: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep(folder: Path, name: str, report: dict[str, Any]) -> Path:
-    """Write the report as the host's, the one before it into `previous`; that of a verification is never replaced."""
+    """Write the host's report and move the one before it into `previous`; a verification's report is never replaced."""
     name = f"{name}.json" if off_node(report["expectations"]) else f"{name}.scan.json"
     for place in (folder, folder / PREVIOUS):
         if not place.is_dir():
             place.mkdir(parents=True, exist_ok=True)
-            # The controller's umask may be 000, with which everybody could write what the page is made from.
+            # With an umask of 000 on the controller, everybody could write the files that the page is made from.
             place.chmod(FOLDER_MODE)
     file = folder / name
     if file.is_file():

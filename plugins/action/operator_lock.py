@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take the lock of a host for this run, wait for what a run that is gone has left working, or say who holds it."""
+"""Take the lock of a host for this run, wait for processes that a dead run left working, or say who holds it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ display = Display()
 
 
 class Step(NamedTuple):
-    """What to do about an answer: `replace` that record, `wait` for what the text names, or refuse."""
+    """What to do about an answer: `replace` that record, `wait` for the processes that the text names, or refuse."""
 
     replace: str = ""
     wait: str = ""
@@ -42,10 +42,10 @@ def minutes(seconds: float) -> str:
 
 
 def judge(answer: dict[str, Any], takeover: bool, quiet_limit_s: float, again: str) -> Step:
-    """What follows from an answer of the module that did not give the lock.
+    """Decide what to do when the module's answer did not give the lock.
 
-    takeover       the operator wants it whoever holds it
-    quiet_limit_s  after that long without a sign a run of another controller is gone
+    takeover       the operator wants the lock whoever holds it
+    quiet_limit_s  seconds without a sign of life after which a run of another controller counts as dead
     again          the command that runs this again
     """
     holder, work = answer["holder"], answer["work"]
@@ -54,7 +54,7 @@ def judge(answer: dict[str, Any], takeover: bool, quiet_limit_s: float, again: s
     if work:
         return Step(wait=f"{work_words(work)} of a run that is gone are still working on this host")
     if not answer["damaged"]:
-        # It was given back in this moment.
+        # It was released just now.
         return Step(replace=" ")
     if takeover or answer["quiet_s"] >= quiet_limit_s:
         return Step(replace=DAMAGED)
@@ -135,7 +135,7 @@ class ActionModule(ActionBase):
     def _insist(
         self, answer: dict[str, Any], claim: dict[str, Any], options: dict[str, Any], again: str, task_vars: dict
     ) -> dict[str, Any]:
-        """Until the lock is given or refused."""
+        """Ask again until the lock is given or refused."""
         host, said = task_vars["inventory_hostname"], ""
         deadline = time.monotonic() + options["wait_minutes"] * 60
         while "held" in answer and not answer["held"]:
@@ -157,7 +157,7 @@ class ActionModule(ActionBase):
         return answer
 
     def _tell(self, answer: dict[str, Any], host: str) -> None:
-        """In check mode, and where a play only reads, nobody is stopped by another run."""
+        """In check mode, and if a play only reads, another run stops nobody."""
         holder = answer.get("holder")
         if holder and runs.state_of(holder) != runs.GONE:
             display.warning(

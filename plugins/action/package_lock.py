@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resolve packages beside a plan's lock file and write theirs, on the controller; no host is contacted."""
+"""Resolve packages in addition to a plan's lock file and write their own, on the controller; no host is contacted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
 
 
 def locked(options: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """The result of the task; a lock file that is there stays, and check mode writes none."""
+    """The result of the task; an existing lock file is kept, and check mode writes none."""
     packages, name, base, python = (options[key] for key in ("packages", "base_name", "base", "python"))
     try:
         wanted = package_lock.read_wanted(packages, Path(options["folder"]))
@@ -46,7 +46,7 @@ def locked(options: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         text = package_lock.lock_text(name, base, python, wanted, index)
         if not check_mode:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # A half one would be taken for the whole by every later run.
+            # Every later run would take a half-written file for a complete one.
             write_whole(str(path), text.encode("utf-8"))
     except package_lock.LockError as error:
         return {"failed": True, "msg": str(error)}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible's own reboot, but a host that comes back with another ssh host key is named at once.
+"""Ansible's own reboot, except that it names a host that comes back with another ssh host key at once.
 
-ansible.builtin.reboot takes every failed connection for a host that still boots, and so it asks a host whose key ssh
-refuses until the time is up, and then says no more than that the time is up (ansible issue 77353).
+ansible.builtin.reboot takes every failed connection for a host that is still booting. It therefore keeps trying a host
+whose key ssh refuses until the time is up, and then only says that the time is up (ansible issue 77353).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible.plugins.action.reboot import ActionModule as Reboot
 
-# OpenSSH's banner and last line of any version since 5, its agreement on keys, and paramiko's words.
+# OpenSSH's banner and last line in any version since 5, its key negotiation error, and paramiko's message.
 REFUSED = re.compile(
     r"REMOTE HOST IDENTIFICATION HAS CHANGED|Host key for \S+ has changed|Host key verification failed"
     r"|host key mismatch",
@@ -25,13 +25,13 @@ SENT = re.compile(r"sent by the remote host is\s+(\S+?)\.?\s")
 
 
 class HostKeyRefused(BaseException):
-    """No Exception, for the loop that waits for the host takes each of those for a host that still boots."""
+    """Not an Exception, since the waiting loop takes each of those for a host that is still booting."""
 
 
 def refused_host_key(said: str, address: str) -> str:
-    """What happened and what to type, where ssh's words mean that the host has another key; else "".
+    """What happened and what to type, if ssh's words mean that the host has another key; "" otherwise.
 
-    said     ssh's standard error          address  of the host, for where ssh does not name it
+    said     ssh's standard error          address  of the host, in case ssh does not name it
     """
     if not REFUSED.search(said):
         return ""
@@ -56,7 +56,7 @@ class ActionModule(Reboot):
     """Arguments and result are those of ansible.builtin.reboot."""
 
     def do_until_success_or_timeout(self, action: Any, *arguments: Any, **named: Any) -> None:
-        """The parent's loop, which a refused host key ends."""
+        """The parent's loop, ended by a refused host key."""
 
         def watched(**words: Any) -> None:
             try:

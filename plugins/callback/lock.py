@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""At the start, wait for workers that a killed run has left; at the end, give back the locks that this run holds."""
+"""At the start, wait for workers left by a killed run; at the end, release the locks that this run holds."""
 
 from __future__ import annotations
 
 DOCUMENTATION = """
 name: lock
 type: aggregate
-short_description: Locks of hosts are given back at the end of a run, however it ends for a host
+short_description: Release the locks of hosts at the end of a run, however it ends for a host
 description:
-  - A play cannot do that, since it leaves out the hosts that have failed, and is not reached when all have.
-  - Marks this run and all its workers, and waits at the first play on GPU nodes for workers of a run that was killed,
+  - A play cannot do that, since it leaves out the hosts that have failed, and is not reached if all have failed.
+  - Marks this run and all its workers. At the first play on GPU nodes, waits for workers of a run that was killed,
     which may still change hosts.
 options:
   wait_seconds:
-    description: How long to wait for such workers. After that the run goes on, and the locks of its hosts decide.
+    description: Seconds to wait for such workers. After that, the run continues, and the locks of its hosts decide.
     type: float
     default: 600
     env: [{name: GPUWRIGHT_LOCK_WAIT_SECONDS}]
@@ -34,7 +34,7 @@ LOOK_AGAIN_S = 1.0
 
 
 class Quiet(CallbackBase):
-    """In place of the callback that prints: remembers what could not be given back."""
+    """Takes the place of the callback that prints, and remembers which locks could not be released."""
 
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "gpuwright_quiet"
@@ -55,7 +55,7 @@ class CallbackModule(CallbackBase):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
     CALLBACK_NAME = "gpuwright.node.lock"
-    # It lies beside a checkout's playbooks, so it also comes with an ansible.cfg that does not name it.
+    # It is beside a checkout's playbooks, so it is also loaded with an ansible.cfg that does not name it.
     CALLBACK_NEEDS_ENABLED = False
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class CallbackModule(CallbackBase):
         self._marker = runs.mark(pid, runs.start_of(pid))
 
     def set_play_context(self, play_context: Any) -> None:
-        # What -k and -K asked for: the locks are given back with the same login.
+        # Passwords that -k and -K asked for: the locks are released with the same login.
         self._passwords = {"conn_pass": play_context.password or "", "become_pass": play_context.become_pass or ""}
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
@@ -86,7 +86,7 @@ class CallbackModule(CallbackBase):
             self._held.add(result._host.get_name())
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        # What it started there may go on, so the lock stays, until a later run finds that all of it has ended.
+        # Processes that it started there may continue, so the lock stays until a later run finds that all have ended.
         self._held.discard(result._host.get_name())
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
@@ -111,7 +111,7 @@ class CallbackModule(CallbackBase):
             self._display.warning("; ".join(map(leftover_words, left)) + " after the wait; end them with kill -9")
 
     def _give_back(self) -> dict[str, str]:
-        """One task on all hosts at once, those included that have failed; {host: why it was not done}."""
+        """One task on all hosts at once, including those that have failed; {host: why it was not done}."""
         variables = self._play.get_variable_manager()
         quiet = Quiet()
         manager = TaskQueueManager(
@@ -123,7 +123,7 @@ class CallbackModule(CallbackBase):
             run_additional_callbacks=False,
             forks=context.CLIARGS.get("forks"),
         )
-        # --start-at-task and --tags are about the run, whose end this is.
+        # --start-at-task and --tags concern the run that is ending here.
         manager._start_at_done = True
         task = {"name": "Give the lock back", "gpuwright.node.operator_lock": {"state": "released"}, "tags": ["always"]}
         source = {"name": "Locks", "hosts": sorted(self._held), "gather_facts": False, "become": True, "tasks": [task]}
@@ -131,7 +131,7 @@ class CallbackModule(CallbackBase):
             play = Play().load(source, variable_manager=variables, loader=self._play.get_loader())
             manager.run(play)
         except Exception as error:
-            # The run has ended, whatever becomes of its locks; its result must not.
+            # The run has ended, whatever happens to its locks; its result must not depend on them.
             return dict.fromkeys(self._held, str(error)) | quiet.problems
         finally:
             manager.cleanup()
@@ -139,7 +139,7 @@ class CallbackModule(CallbackBase):
 
 
 def takes_locks(play: Play) -> bool:
-    """Whether this play changes GPU nodes as the toolkit does; what other people's plays do waits for nobody."""
+    """Whether this play changes GPU nodes as the toolkit does; other people's plays wait for nobody."""
     return any(role.get_name(include_role_fqcn=False) == "operator_lock" for role in play.get_roles())
 
 

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens, on one screen: layers, changes, warnings, failures in full. All else is in the log of the run."""
+"""Shows on one screen what happens: layers, changes, warnings, failures in full. All else is in the run's log."""
 
 from __future__ import annotations
 
 DOCUMENTATION = """
 name: screen
 type: stdout
-short_description: Layers, changes, warnings and failures on the screen, all else in a log file
+short_description: Layers, changes, warnings and failures on the screen, everything else in a log file
 description:
-  - Prints one line for each layer and for each task that changed something, what roles say (debug), warnings, and
-    failed tasks as Ansible's default callback words them. With C(-v) it prints what the default callback prints.
-  - Everything that the default callback prints goes, without colours, into a log file that the end of the run names.
+  - Prints one line for each layer and for each task that changed something, the messages of roles (debug), warnings,
+    and failed tasks in the words of Ansible's default callback. With C(-v), it prints what the default callback prints.
+  - Everything that the default callback prints goes, without colours, into a log file that is named when the run ends.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
 options:
   log_folder:
     description:
-      - Folder for the logs, made where it is missing. Empty means reports/logs beside site.yml; where the collection is
+      - Folder for the logs, created if missing. Empty means reports/logs beside site.yml or, if the collection is
         installed, in the folder in which ansible-playbook was started.
     type: str
     default: ""
     env: [{name: GPUWRIGHT_LOG_FOLDER}]
     ini: [{section: gpuwright_screen, key: log_folder}]
   log_keep:
-    description: How many logs stay in that folder, this run's included. 0 writes none.
+    description: How many logs are kept in that folder, including this run's. 0 writes none.
     type: int
     default: 20
     env: [{name: GPUWRIGHT_LOG_KEEP}]
@@ -48,12 +48,12 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words impor
 
 # Above this number of hosts the recap has one line; the log has one for each.
 RECAP_HOSTS = 30
-# What assert says where its author had nothing to say.
+# The message of assert if its author gave none.
 NO_NEWS = ("All assertions passed",)
 
 
 class CallbackModule(Default):
-    """The default callback renders each event; this one decides what of it is shown."""
+    """The default callback renders each event; this one decides how much of it is shown."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
@@ -68,12 +68,13 @@ class CallbackModule(Default):
         self._plays: list[str] = []
         self._play_id = ""
         self._names: dict[str, str] = {}
-        # Of the task that runs: hosts that it changed, and what it says to which hosts.
+        # For the running task: hosts that it changed, and what it says about which hosts.
         self._changed: dict[tuple[str, str], list[str]] = {}
         self._said: dict[tuple[str, str], list[str]] = {}
         self._banner_shown = ""
         self._retried: set[tuple[str, str]] = set()
-        # This callback is the first that Ansible loads, so that what others say at the end of the process comes before.
+        # This callback is the first that Ansible loads, so what others print at the end of the process comes before
+        # this.
         atexit.register(self._close)
 
     def _close(self) -> None:
@@ -85,7 +86,7 @@ class CallbackModule(Default):
 
     @contextlib.contextmanager
     def _aloud(self, task: Any = None) -> Iterator[None]:
-        """What the parent says now is shown, with the name of the task before it."""
+        """Show what the parent now prints, preceded by the name of the task."""
         if task is not None and self._brief and self._banner_shown != task._uuid:
             self._banner_shown = task._uuid
             title = f"{self._task_type_cache.get(task._uuid, 'TASK')} [{task.get_name().strip()}]"
@@ -98,7 +99,7 @@ class CallbackModule(Default):
 
     @contextlib.contextmanager
     def _about(self, result: Any) -> Iterator[None]:
-        """Where a warning is shown now, it is said first what it is about."""
+        """Before a warning that is shown now, say what it is about."""
         if not self._brief:
             yield
             return
@@ -193,7 +194,7 @@ class CallbackModule(Default):
 
     def _task_start(self, task: Any, prefix: str | None = None) -> None:
         self._end_task()
-        # Only now does the name have its variables filled in.
+        # Only now are the variables in the name filled in.
         self._names[task._uuid] = task.name or task.get_name()
         super()._task_start(task, prefix)
 
@@ -209,7 +210,7 @@ class CallbackModule(Default):
 
     def _note(self, result: Any) -> None:
         told = result._result
-        # In check mode the summary lists at the end what would change.
+        # In check mode, the summary at the end lists what would change.
         if told.get("changed") and not context.CLIARGS.get("check"):
             host, _, delegate = self.host_label(result).partition(" -> ")
             name = self._name(result._task) + (f" (on {delegate})" if delegate else "")
@@ -218,7 +219,7 @@ class CallbackModule(Default):
             self._listen(result)
 
     def _listen(self, result: Any) -> None:
-        """Remember what a role says to people, which is what debug is for."""
+        """Remember a role's message to people, which is what it uses debug for."""
         told = result._result
         if not told.get("_ansible_verbose_always") or "censored" in told:
             return
@@ -248,7 +249,7 @@ class CallbackModule(Default):
             super().v2_runner_on_unreachable(result)
 
     def _print_task_banner(self, task: Any) -> None:
-        # The screen has had it already where the task is shown.
+        # The screen already has it if the task is shown.
         aloud, self._voice.aloud = self._voice.aloud, False
         super()._print_task_banner(task)
         self._voice.aloud = aloud
@@ -256,7 +257,7 @@ class CallbackModule(Default):
     def v2_runner_retry(self, result: Any) -> None:
         super().v2_runner_retry(result)
         key = (result._task._uuid, result._host.get_name())
-        # Where the module says why, the summary prints that.
+        # If the module says why, the summary prints that.
         if self._brief and key not in self._retried and not result._result.get("msg"):
             self._retried.add(key)
             left = result._result["retries"] - result._result["attempts"]
@@ -277,7 +278,7 @@ class CallbackModule(Default):
             self._show(text)
 
     def _differences(self, found: Any) -> str:
-        """Differences of files as text; of attributes in one line each. Records are left to the log."""
+        """Differences of files as text, those of attributes in one line each. Records go only to the log."""
         texts = []
         for one in found if isinstance(found, list) else [found]:
             before, after = one.get("before"), one.get("after")

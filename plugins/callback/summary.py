@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a run: what is done, left out and failed, how to go on; and a sign of life while a long task is silent."""
+"""The end of a run: what is done, left out and failed, and what to do next; a heartbeat while a long task is silent."""
 
 from __future__ import annotations
 
 DOCUMENTATION = """
 name: summary
 type: aggregate
-short_description: What became of every host, worst first, how to go on, and a heartbeat for long tasks
+short_description: The result of every host, worst first, how to continue, and a heartbeat for long tasks
 description:
   - Ends a run with the hosts that failed, were left out, or are done; what to do; where the reports are; and the
-    command that goes on with those that are not done. Lines are wrapped to the terminal.
-  - While a task runs longer than the interval, says which hosts are waited for.
+    command that continues with those that are not done. Lines are wrapped to the terminal.
+  - While a task runs longer than the interval, names the hosts that it is waiting for.
   - Prints why a task is tried again, for example who holds the lock of the package manager.
-  - Shows the plan and its reasons for nodes that have none yet, or were built by another one.
+  - Shows the plan and its reasons for nodes that have no plan yet, or were built from another one.
   - In check mode, ends with the plan, what would change, by layer and host, and what would reboot.
 options:
   heartbeat_seconds:
     description:
-      - Seconds after which, and at which interval, a running task is reported. 0 switches it off.
-      - After six lines of a task the interval is three times as long.
+      - Seconds after which a running task is reported, and the interval of further reports. 0 switches this off.
+      - After six lines about a task, the interval is three times as long.
     type: float
     default: 20
     env: [{name: GPUWRIGHT_HEARTBEAT_SECONDS}]
@@ -62,7 +62,7 @@ COLOURS = {word: C.COLOR_OK for word in ("CHECKED", "DONE", "PASS")}
 COLOURS |= {word: C.COLOR_WARN for word in ("WARN", "busy", "locked")}
 CONNECTION = [f"ansible_{name}" for name in ("host", "port", "user", "ssh_private_key_file", "ssh_common_args")]
 LEFT_OUT = "gpu_node_left_out"
-# How the role preflight begins what concerns the run as a whole.
+# How the role preflight begins a message that concerns the run as a whole.
 WHOLE_RUN = "Nothing was done: "
 
 
@@ -72,7 +72,7 @@ class CallbackModule(CallbackBase):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
     CALLBACK_NAME = "gpuwright.node.summary"
-    # It lies beside a checkout's playbooks, so it also comes with an ansible.cfg that does not name it.
+    # It is beside a checkout's playbooks, so it is also loaded with an ansible.cfg that does not name it.
     CALLBACK_NEEDS_ENABLED = False
 
     def __init__(self) -> None:
@@ -87,14 +87,14 @@ class CallbackModule(CallbackBase):
         self._aborted = False
         self._whole_run = False
         self._started = time.monotonic()
-        # What is known of each host: gpu_node and gpu_node_plan; and the plans that are to be shown, or were.
+        # What is known of each host: gpu_node and gpu_node_plan; and the plans that are to be shown, or have been.
         self._nodes: dict[str, dict[str, Any]] = {}
         self._news: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {}
         self._plans_shown: dict[str, Any] = {}
         self._heartbeat = Heartbeat(self._say_now)
-        # Whoever asked for JSON on stdout parses it.
+        # If JSON was asked for, a program parses stdout.
         self._to_stderr = "json" in C.DEFAULT_STDOUT_CALLBACK
-        # Ctrl-C ends a run without the event that prints the summary; why hosts were left out is said all the same.
+        # Ctrl-C ends a run without the event that prints the summary; why hosts were left out is still printed.
         atexit.register(self._say_left_out)
 
     def _say(self, line: str) -> None:
@@ -102,8 +102,8 @@ class CallbackModule(CallbackBase):
 
     def _say_now(self, line: str) -> None:
         self._say(line)
-        # Into a pipe or a file output is buffered, which would make a sign of life arrive at the end. Whoever read the
-        # pipe may be gone; Ansible itself notices that.
+        # Output into a pipe or a file is buffered, so a heartbeat would arrive only at the end. The reader of the
+        # pipe may have ended; Ansible itself notices that.
         with contextlib.suppress(OSError):
             (sys.stderr if self._to_stderr else sys.stdout).flush()
 
@@ -121,7 +121,7 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_task_start(self, task: Task, is_conditional: bool) -> None:
         if not context.CLIARGS.get("check"):
             self._say_plans()
-        # Only now does the name have its variables filled in.
+        # Only now are the variables in the name filled in.
         self._task_names[task._uuid] = task.name or task.get_name()
 
     def v2_playbook_on_handler_task_start(self, task: Task) -> None:
@@ -162,7 +162,7 @@ class CallbackModule(CallbackBase):
             self._note_change(host, result)
 
     def _note_plan(self, name: str, plan: dict[str, Any]) -> None:
-        """A question without a host has a plan and no node."""
+        """A question about a card, without a host, has a plan but no node."""
         node = self._nodes.get(name)
         if node is None:
             return
@@ -200,7 +200,7 @@ class CallbackModule(CallbackBase):
         told = reach_failure(
             str(result._result.get("msg") or ""), result._host.get_name(), self._connection(result._host)
         )
-        # Whom preflight does not reach was left out, whom another role no longer reaches was lost.
+        # A host that preflight cannot reach was left out; one that another role can no longer reach was lost.
         if self._role(result) == "preflight":
             host.left_out = {"kind": told["kind"], "problems": [told]}
         host.lost = told
@@ -211,7 +211,7 @@ class CallbackModule(CallbackBase):
         return role.get_name(include_role_fqcn=False) if role else ""
 
     def _connection(self, host: Host) -> dict[str, str]:
-        """How the host is contacted, as far as that is text."""
+        """How the host is contacted, as far as these values are text."""
         found = {"ansible_user": context.CLIARGS.get("remote_user") or C.DEFAULT_REMOTE_USER}
         manager = self._play.get_variable_manager() if self._play else None
         if manager:
@@ -256,7 +256,7 @@ class CallbackModule(CallbackBase):
             for name, host in hosts.items()
             for row in rows.rows_of(name, host, stats.summarize(name), verifying, self._aborted, check)
         ]
-        # The controller itself appears when a play works there; it is no node.
+        # The controller itself appears if a play runs there; it is no node.
         nodes = [row for row in found if row.host != "localhost" or row.word in ("LOST", "STOPPED")]
         if check:
             whole = all(row.word in rows.DONE for row in nodes)
@@ -290,7 +290,7 @@ class CallbackModule(CallbackBase):
             self._say(f"In full: {path}" if path else "The same run with fewer hosts (-l) shows it in full.")
 
     def _say_left_out(self) -> None:
-        """Without the end of the run: only that and why hosts were left out."""
+        """If the run did not reach its end: only which hosts were left out, and why."""
         nodes = rows.left_out(self._hosts)
         if nodes:
             self._say_table(nodes, untouched=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documentation of every module that only reads says of Ansible's modes."""
+"""What the documentation of every read-only module says about Ansible's modes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class ModuleDocFragment:
 attributes:
   check_mode:
     support: full
-    description: Reads in check mode as always.
+    description: Reads in check mode as usual.
   diff_mode:
     support: none
     description: Changes nothing, so there is nothing to compare.

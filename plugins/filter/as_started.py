@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in a text of a role, as this run of the toolkit was started."""
+"""Rewrites the commands in a role's text to match how this run of the toolkit was started."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ DOCUMENTATION = r"""
 name: as_started
 author: The gpuwright developers (@gpuwright)
 version_added: 0.1.0
-short_description: A text whose commands fit how the toolkit was started
+short_description: Make the commands in a text match how the toolkit was started
 description:
-  - C(site.yml) becomes C(gpuwright.node.site) where the collection is installed.
+  - C(site.yml) becomes C(gpuwright.node.site) if the collection is installed.
 options:
   _input:
     description: A text with a command of ansible-playbook in it.
@@ -35,7 +35,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
 
 
 class FilterModule:
-    """For what roles say."""
+    """For the messages of roles."""
 
     def filters(self) -> dict[str, Any]:
         return {"as_started": told}

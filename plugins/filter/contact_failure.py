@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn what sudo or Python of a host says to the first task into what is wrong and what to do next."""
+"""Translate the answer of a host's sudo or Python to the first task into what is wrong and what to do next."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ DOCUMENTATION = r"""
 name: contact_failure
 author: The gpuwright developers (@gpuwright)
 version_added: 0.1.0
-short_description: What the failure of the first module on a host means
+short_description: Explain the failure of the first module on a host
 description:
-  - From what sudo or Python said.
+  - Uses the message of sudo or Python.
 positional: variables
 options:
   _input:
@@ -119,7 +119,7 @@ CAUSES = (
     NO_SPACE,
     NO_FILES,
 )
-# What ssh, login banners and Ansible say around the sentence that matters.
+# What ssh, login banners and Ansible print around the sentence that matters.
 NOISE = re.compile(
     r"Shared connection to .* closed|Connection to .* closed|Pseudo-terminal|unable to resolve host|^\s*$"
     r"|the usual lecture|System Administrator|#\d\)|See stdout/stderr for the exact error",
@@ -133,7 +133,7 @@ ELSE = "As ansible_user on the host: `sudo -n true`, `python3 -V`. Then, on it a
 def contact_failure(result: Mapping[str, Any], variables: Mapping[str, Any] | None = None) -> dict[str, str]:
     """C(problem), C(evidence), C(next) for the failed result of the first module that ran on a host as root.
 
-    variables  the host's; what is to be typed names its ansible_user
+    variables  the host's; the command to type names its ansible_user
     """
     user = str((variables or {}).get("ansible_user") or "<ansible_user>")
     said = [str(result.get(name) or "") for name in ("msg", "module_stderr", "module_stdout", "exception")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses with a login in them: what may be shown, and what goes where a program looks for it."""
+"""Addresses with a login in them: the part that may be shown, and the parts that programs look for elsewhere."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def address_of(url: str) -> str:
 
 
 def login_user(url: str) -> str:
-    """The user of the login, decoded; "" where there is none."""
+    """The user of the login, decoded; "" if there is none."""
     return _addresses.split_login(str(url)).user
 
 
 def login_password(url: str) -> str:
-    """The password of the login, decoded; "" where there is none."""
+    """The password of the login, decoded; "" if there is none."""
     return _addresses.split_login(str(url)).password
 
 

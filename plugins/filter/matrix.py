@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the matrix of what fits what: a folder of YAML files, each with top-level names of its own."""
+"""Read the matrix of which versions fit together: a folder of YAML files, no two with the same top-level name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ author: The gpuwright developers (@gpuwright)
 version_added: 0.1.0
 short_description: The matrix of versions as one dict
 description:
-  - Reads all YAML files of a folder, each with top-level names of its own.
+  - Reads all YAML files of a folder, no two of which have the same top-level name.
 positional: without
 options:
   _input:
@@ -31,7 +31,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: What the files hold.
+  description: The content of the files.
   type: dict
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn what dnf or apt says when it fails into what happened and what to do next."""
+"""Translate an error of dnf or apt into what happened and what to do next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: package_failure
 author: The gpuwright developers (@gpuwright)
 version_added: 0.1.0
-short_description: What the failure of dnf or apt means, in one paragraph
+short_description: Explain a failure of dnf or apt, in one paragraph
 description:
   - Names what happened and what to do next; logins are hidden.
 positional: names, family
@@ -41,7 +41,7 @@ _value:
 
 import re
 
-# What to type for the same thing; {what} is a package.
+# What to type for the same purpose; {what} is a package.
 COMMANDS = {
     "dnf": {
         "list": "dnf list --showduplicates '{what}*'",
@@ -108,7 +108,7 @@ CAUSES = (
 def package_failure(result: dict, names: list[str], family: str = "redhat") -> str:
     """One paragraph for the failed result of ansible.builtin.dnf or apt that should have installed `names`.
 
-    family  redhat or debian, which is to say dnf or apt
+    family  redhat for dnf, debian for apt
     """
     manager = "apt" if family == "debian" else "dnf"
     said = " ".join(str(part) for part in (result.get("msg", ""), *result.get("failures", [])) if part)

@@ -8,9 +8,9 @@ DOCUMENTATION = r"""
 name: plan_question
 author: The gpuwright developers (@gpuwright)
 version_added: 0.1.0
-short_description: The host that a question about a card means
+short_description: Turn a question about a card into a host
 description:
-  - For the playbook plan, which contacts nobody.
+  - For the playbook plan, which contacts no host.
 positional: system, ansible_core, machine, releases
 options:
   _input:
@@ -30,7 +30,7 @@ options:
     type: str
     default: ''
   releases:
-    description: Releases of systems that the matrix knows.
+    description: Releases of systems in the matrix.
     type: list
     elements: dict
     default: []
@@ -59,7 +59,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
 def plan_question(
     cards: str, system: str, ansible_core: str = "", machine: str = "", releases: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """The host that is meant, or C(problem), one sentence for people."""
+    """The host that the question means, or C(problem), one sentence for people."""
     try:
         return _question.imagined_host(cards, system, ansible_core, machine, releases)
     except ValueError as error:
@@ -79,7 +79,7 @@ def plan_scanned(path: str, system: str, matrix: dict[str, Any]) -> dict[str, An
 
 
 def plan_table(plan: dict[str, Any], host: dict[str, Any]) -> str:
-    """The plan as text for this terminal; for 80 columns where there is none."""
+    """The plan as text for this terminal, or for 80 columns if there is none."""
     return _question.plan_table(plan, host, shutil.get_terminal_size((80, 24)).columns)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds that let packages go to what is planned and nowhere else, for the time in which they change."""
+"""Holds that let packages change to the planned versions and no others, while the packages are being changed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ DOCUMENTATION = r"""
 name: planned_hold
 author: The gpuwright developers (@gpuwright)
 version_added: 0.1.0
-short_description: A file of holds in which packages may go to what is planned and nowhere else
+short_description: Let held packages change to the planned versions only
 description:
-  - For the time in which they change.
+  - The result is in force while the packages are being changed.
 positional: family, owner, version, packages, own_versions
 options:
   _input:
-    description: dnf's C(versionlock.list), or our preferences of apt.
+    description: Text of dnf's C(versionlock.list), or of gpuwright's apt preferences.
     type: str
     required: true
   family:
@@ -26,16 +26,16 @@ options:
     type: str
     required: true
   version:
-    description: Version to which all of them go, such as C(580.*).
+    description: Version to which all of them may change, such as C(580.*).
     type: str
     default: ''
   packages:
-    description: What dnf or apt will be asked for.
+    description: Packages that dnf or apt will be asked for.
     type: list
     elements: str
     default: []
   own_versions:
-    description: Names that the version does not count for.
+    description: Names of packages to which the version does not apply.
     type: list
     elements: str
     default: []
@@ -48,7 +48,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The file's content.
+  description: The file's new content.
   type: str
 """
 
@@ -70,12 +70,12 @@ def planned_hold(
     packages: Iterable[str] = (),
     own_versions: Iterable[str] = (),
 ) -> str:
-    """The content of a file of holds in which the packages of C(owner) may go to the planned versions only.
+    """The content of a file of holds in which the packages of C(owner) may change to the planned versions only.
 
-    text          dnf's versionlock.list (family redhat; lines of others stay) or our preferences of apt (debian)
-    version       to which all of them go, such as 580.* or 580.95.05-*; empty: those of C(packages) alone
+    text          dnf's versionlock.list (family redhat; others' lines stay) or gpuwright's apt preferences (debian)
+    version       to which all of them may change, such as 580.* or 580.95.05-*; empty: only those in C(packages)
     packages      as dnf or apt are asked for them, name-version or name=version; without a version they stay held
-    own_versions  names that C(version) does not count for
+    own_versions  names to which C(version) does not apply
     """
     planned = {name: wanted for name, wanted in map(_split, packages) if wanted}
     kept = set(own_versions)
@@ -89,7 +89,7 @@ def planned_hold(
     for line in text.splitlines():
         ours = (ours or line == BEGIN.format(owner)) and line != END.format(owner)
         match = DNF_LINE.match(line) if ours else None
-        # What dnf is asked for has no architecture and may have no release; a lock is a pattern of all of it.
+        # A request to dnf has no architecture and may have no release; a lock is a pattern for all parts.
         wanted = next_version(match["name"]).rstrip("*").rstrip("-") if match else ""
         pattern = wanted + "*" if wanted.endswith(".") else wanted
         lines.append(f"{match['name']}-{pattern}{'*' if '-' in pattern else '-*'}" if match and wanted else line)
@@ -101,11 +101,11 @@ def _stanza(match: re.Match[str], version: str) -> str:
 
 
 def _split(package: str) -> tuple[str, str]:
-    """Name and version of what is asked for: name, name=version, name-version or name-version-release."""
+    """Name and version in a request: name, name=version, name-version or name-version-release."""
     if "=" in package:
         name, _, version = package.partition("=")
         return name, version
-    # A version has a dot, and so has nothing in a name before it: cuda-toolkit-12-9, libcudnn9-cuda-12-9.10.2.21-1.
+    # A version has a dot, and no name before it has one: cuda-toolkit-12-9, libcudnn9-cuda-12-9.10.2.21-1.
     match = re.match(r"(?P<name>.+?)-(?P<version>\d+\.\d[^-]*(?:-[^-]+)?)$", package)
     return (match["name"], match["version"]) if match else (package, "")
 

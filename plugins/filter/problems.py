@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gather what preflight found on every host, and write it as one table."""
+"""Collect what preflight found on every host, and write it as one table."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ TASK_RESULTS = (
 
 
 def preflight_problems(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows C(host, problem, evidence, next, stops, kind) of these hosts' variables (hostvars), host by host.
+    """Rows C(host, problem, evidence, next, stops, kind) from these hosts' variables (hostvars), host by host.
 
-    kind  unreachable, busy, or refused, which is what a row without it is
+    kind  unreachable, busy, or refused; a row without a kind is refused
     """
     found = []
     for variables in hosts:
@@ -60,10 +60,10 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
         rows.append(
             _row("No plan could be made", _message(answer), "This is a fault of the matrix or the probe; report it.")
         )
-    # Where apt cannot read its lists, that is the problem, and what it found in the old ones is none.
+    # If apt cannot read its lists, that is the problem; what it found in the old ones does not count.
     lists = results["__preflight_lists"]
     rehearsal = lists if lists.get("msg") else results["__preflight_rehearsal"]
-    # The task never fails by itself: a failure is read from dnf's return code, and from apt's having a message at all.
+    # The task itself never fails: a failure shows in dnf's return code, or in apt giving any message at all.
     by_apt = variables.get("gpu_node", {}).get("os", {}).get("family") == "debian"
     if rehearsal.get("failures") or rehearsal.get("rc", 0) != 0 or (by_apt and rehearsal.get("msg")):
         rows.append(_repository_row(rehearsal, variables["gpu_node"], variables["gpu_node_plan"]))
@@ -71,7 +71,7 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
 
 
 def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Headers, compiler and Python come from the distribution: say what it calls the repositories that have them."""
+    """Headers, compiler and Python come from the distribution: name its repositories that have them."""
     devel = [str(name) for name in plan["kernel"]["devel"]]
     names = [*devel, *plan["kernel"]["packages"], *plan["python"]["packages"]]
     family = str(node["os"].get("family", "redhat"))
@@ -91,7 +91,7 @@ def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan:
 
 
 def repository_step(os_id: str, repositories: Mapping[str, Mapping[str, str]]) -> str:
-    """How the repositories of a distribution are switched on; CodeReady Builder is what packages of EPEL may need."""
+    """How to enable the repositories of a distribution; packages of EPEL may need CodeReady Builder."""
     by_way = {way: [str(row[way]) for row in repositories.values()] for way in ("subscription", "rhui", "rebuild")}
     if os_id != "rhel":
         return f"Enable them: `dnf config-manager --set-enabled {' '.join(by_way['rebuild'])}`."
@@ -112,10 +112,10 @@ def _message(result: Mapping[str, Any]) -> str:
 
 
 def left_out(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """C(preflight_left_out) for a host with these rows that stop it; {} where there are none.
+    """C(preflight_left_out) for a host with these rows that stop it; {} if there are none.
 
-    A host is busy, or unreachable, only where nothing else is wrong with it. What a node said is in it, so that Ansible
-    must never read it as a template.
+    A host counts as busy or unreachable only if nothing else is wrong with it. The result includes a node's own words,
+    so Ansible must never read it as a template.
     """
     if not rows:
         return {}
@@ -148,7 +148,7 @@ def common_problems(results: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def problem_table(rows: list[dict[str, Any]]) -> str:
-    """The rows as text, what is the same on several hosts once; remarks after what stops."""
+    """The rows as text, with a problem that several hosts share only once; remarks come last."""
     stopping = [row for row in rows if row["stops"]]
     if stopping:
         bad = len({row["host"] for row in stopping})

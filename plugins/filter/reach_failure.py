@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn what ssh says into whether a host was reached at all, who refused, and what to do next."""
+"""Translate ssh's message into whether a host was reached at all, who refused, and what to do next."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ DOCUMENTATION = r"""
 name: reach_failure
 author: The gpuwright developers (@gpuwright)
 version_added: 0.1.0
-short_description: What the failure of a connection means
+short_description: Explain the failure of a connection
 description:
-  - 'From what ssh said: whether the host was there at all, and who refused.'
+  - Uses ssh's message to find whether the host was reached at all, and who refused.
 positional: host, variables
 options:
   _input:
@@ -137,7 +137,7 @@ CAUSES = (
         "that cannot reach it.",
     ),
     (
-        # ssh was quicker to end than Ansible to send the module, and what it said is lost.
+        # ssh ended before Ansible had sent the module, and its message is lost.
         r"Broken pipe",
         "unreachable",
         "The host cannot be reached: ssh to {host} (port {port}) ended before anything was sent",
@@ -160,9 +160,9 @@ LONGEST = 400
 
 
 def reach_failure(message: str, host: str = "", variables: Any = None) -> dict[str, Any]:
-    """C(kind) (unreachable, or refused where the host was there), C(problem), C(evidence), C(next), C(common).
+    """C(kind) (unreachable, or refused if the host was reached), C(problem), C(evidence), C(next), C(common).
 
-    The evidence is "" where the problem says all of it. C(common) has problem and next for several hosts with the same.
+    The evidence is "" if the problem says it all. C(common) has problem and next for several hosts with the same one.
 
     message    what Ansible's connection said      host  the inventory's name
     variables  the host's; ansible_host, ansible_port and ansible_user are named where ssh did not, its key and options
@@ -178,7 +178,7 @@ def reach_failure(message: str, host: str = "", variables: Any = None) -> dict[s
 
 
 def _key_told(text: str, key: str) -> str:
-    """With the sentence that ssh has for C(-i) and not for the option by which Ansible names a key: it is not there."""
+    """Add a sentence that ssh prints only for C(-i), not for Ansible's option that names a key: the key is missing."""
     path = Path(key).expanduser() if key else Path()
     if path.is_absolute() and not path.exists() and "Permission denied (" in text:
         return f"Warning: Identity file {key} not accessible: No such file or directory.\n{text}"
@@ -199,7 +199,7 @@ def _row(kind: str, problem: str, evidence: str, step: str, words: dict[str, str
 
 
 def _words(text: str, host: str, variables: Any) -> dict[str, str]:
-    """Names for the sentences: as ssh said them, else as the inventory says, else words for them."""
+    """Names to use in the sentences: from ssh's message, else from the inventory, else general words."""
     asked = re.search(r"connect to host (\S+) port (\d+)", text) or re.search(r"(?:by|server) (\S+) port (\d+)", text)
     told = re.search(r"([^\s@]+)@(\S+): Permission denied", text)
     name = re.search(r"Could not resolve hostname (\S+?):", text)
@@ -237,14 +237,14 @@ def _words(text: str, host: str, variables: Any) -> dict[str, str]:
 
 
 def _way(user: str, address: str, port: str, key: str, options: str) -> str:
-    """What is typed behind C(ssh), or C(ssh-copy-id): as Ansible connects, without options that hold a password."""
+    """The arguments of C(ssh) or C(ssh-copy-id): as Ansible connects, without options that hold a password."""
     words = ["" if port == "22" else f"-p {port}", f"-i {key}" if key else ""]
     words += ["" if "pass" in options.lower() else options, f"{user}@{address}" if user else address]
     return " ".join(filter(None, words))
 
 
 def _let_in(methods: str, user: str, key: str, way: str) -> str:
-    """A server that takes keys alone cannot be given one from here."""
+    """A server that accepts only keys cannot be given one from here."""
     if not methods or "password" in methods or "keyboard" in methods:
         return f"ssh-copy-id {way}"
     public = f"ssh-keygen -y -f {shlex.quote(key)}" if key else "ssh-add -L"
@@ -252,7 +252,7 @@ def _let_in(methods: str, user: str, key: str, way: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """The sentence itself, without what Ansible says around it."""
+    """The sentence itself, without what Ansible prints around it."""
     line = re.sub(r"\s+", " ", text).strip()
     line = re.sub(r"^(Failed to connect to the host via \w+: ?)?(ssh: )?", "", line)
     return line[:LONGEST].strip()

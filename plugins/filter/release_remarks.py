@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts of one fleet that have drifted apart in minor release or kernel, told before anything is changed."""
+"""Reports hosts of one fleet whose minor release or kernel has drifted apart, before anything is changed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ DOCUMENTATION = r"""
 name: release_remarks
 author: The gpuwright developers (@gpuwright)
 version_added: 0.1.0
-short_description: Hosts that have drifted apart in minor release or kernel
+short_description: Find hosts whose minor release or kernel has drifted apart
 description:
-  - Told before anything is changed; it stops nobody.
+  - Reported before anything is changed; it stops no host.
 options:
   _input:
     description: The C(hostvars) of the hosts; one without C(gpu_node) is left out.
@@ -26,7 +26,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Rows as those of P(gpuwright.node.preflight_problems#filter).
+  description: Rows like those of P(gpuwright.node.preflight_problems#filter).
   type: list
   elements: dict
 """
@@ -36,13 +36,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# 4.18.0-553.el8_10.x86_64 is a kernel of 8.10; kernels of a first release may have no number there.
+# 4.18.0-553.el8_10.x86_64 is a kernel of 8.10; kernels of a first minor release may have no number there.
 MINOR_OF_KERNEL = re.compile(r"\.el(\d+)_(\d+)(?:\.|$)")
 SHOWN_HOSTS = 3
 
 
 def release_remarks(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows C(host, problem, evidence, next, stops: false) for hosts that differ from most of their system.
+    """Rows C(host, problem, evidence, next, stops: false) for hosts that differ from most others of their system.
 
     hosts  their variables (hostvars); one without C(gpu_node) was not read and is left out
     """
@@ -55,7 +55,7 @@ def release_remarks(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _differences(group: list[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """What is not as on most hosts: the minor release, or else, within one release, the kernel that runs."""
+    """What differs from most hosts: the minor release or, within one release, the running kernel."""
     usual = _usual(str(node["os"]["version"]) for _name, node in group)
     alike = [(name, node) for name, node in group if str(node["os"]["version"]) == usual]
     kernel = _usual(str(node["kernel"]["running"]) for _name, node in alike)
@@ -92,7 +92,7 @@ def _kernel_of_another_release(name: str, node: Mapping[str, Any]) -> list[dict[
 
 
 def _usual(values: Iterable[str]) -> str:
-    """The most frequent value; of several the newest."""
+    """The most frequent value; if there are several, the newest."""
     count = Counter(values)
     return max(count, key=lambda value: (count[value], [int(part) for part in re.findall(r"\d+", value)]))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers for the users inside of containers that run without root: /etc/subuid and /etc/subgid, see subuid(5)."""
+"""ID ranges for the users inside containers that run without root: /etc/subuid and /etc/subgid, see subuid(5)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ DOCUMENTATION = r"""
 name: subordinate_ids
 author: The gpuwright developers (@gpuwright)
 version_added: 0.1.0
-short_description: /etc/subuid or /etc/subgid with a range for each user
+short_description: Give each user a range in /etc/subuid or /etc/subgid
 description:
-  - A user who has one keeps it; a line that is not C(name:first:count) is an error.
+  - A user who has a range keeps it; a line that is not C(name:first:count) is an error.
 positional: users
 options:
   _input:
@@ -41,16 +41,16 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-# What shadow-utils begin with (SUB_UID_MIN) and give to a user (SUB_UID_COUNT).
+# First ID (SUB_UID_MIN) and number of IDs for each user (SUB_UID_COUNT) in shadow-utils.
 FIRST = 100_000
 COUNT = 65_536
 LINE = re.compile(r"([^:\s]+):([0-9]+):([0-9]+)")
 
 
 def subordinate_ids(text: str, users: Iterable[str]) -> str:
-    """The file's text with a line for each of `users` who has none, behind all numbers that are given already.
+    """The file's text with a line for each of `users` who has none, after all IDs that are already assigned.
 
-    Raises AnsibleFilterError for a line that is not name:first:count: to guess there could give a number twice.
+    Raises AnsibleFilterError for a line that is not name:first:count: a guess could assign an ID twice.
     """
     lines = text.splitlines()
     known = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controller's side of the module file_tree: a folder of text files as one value."""
+"""The controller's side of the module file_tree: a folder of text files as one value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: tree_files
 author: The gpuwright developers (@gpuwright)
 version_added: 0.1.0
-short_description: A folder of sources as one value
+short_description: Return a folder of sources as one value
 description:
   - For M(gpuwright.node.file_tree), which writes it on a node. Products of builds and tests are left out.
 positional: without
@@ -39,14 +39,14 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-# Kinds of files that are sources. Caches and other products lie beside them on a developer's controller.
+# Kinds of files that are sources. On a developer's controller, caches and other products are beside them.
 SUFFIXES = (".py", ".toml", ".yml", ".md")
 
 
 def tree_files(folder: str, without: Iterable[str] = ()) -> dict[str, str]:
-    """Relative name and content of every source below `folder`, but for what lies in its folders `without`.
+    """Relative name and content of every source below `folder`, except in its folders `without`.
 
-    The folders need not be there: an installed collection has no tests. FileNotFoundError where no source is left.
+    The folders need not exist: an installed collection has no tests. FileNotFoundError if no source is left.
     """
     root = Path(folder)
     files = {
@@ -61,7 +61,7 @@ def tree_files(folder: str, without: Iterable[str] = ()) -> dict[str, str]:
 
 
 def is_product(path: Path) -> bool:
-    """Whether a build or a test left it there."""
+    """Whether a build or a test left this file there."""
     return any(part == "build" or part.startswith(".") or part.endswith(".egg-info") for part in path.parts)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the variables of a host against the argument specs of the roles, before anything else is looked at.
+"""Check the variables of a host against the argument specs of the roles, before anything else is checked.
 
-Ansible itself says nothing about a misspelt name, and it takes -3 for a count and 8.1 for what was written as 8.10.
+Ansible itself says nothing about a misspelt name, accepts -3 as a count, and reads an unquoted 8.10 as 8.1.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ SECRET = re.compile(r"password|passwd|passphrase|secret|token", re.IGNORECASE)
 TEMPLATE = re.compile(r"\{\{|\{%")
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*([-+][A-Za-z0-9._+-]+)?")
 FINGERPRINT = re.compile(r"[0-9A-Fa-f]{40}")
-# A login is part of it only with its "/", "?" and "#" encoded: else nobody can tell where the host begins.
+# A login may be part of it only if its "/", "?" and "#" are encoded; otherwise it is unclear where the host begins.
 URL = re.compile(
     r"file:///\S+|[a-z][a-z0-9+.-]*://([^\s/?#]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.$-]+)(:[0-9]+)?([/?#]\S*)?"
 )
 AN_ADDRESS = "must be an address such as https://host/path/ (a login in it with %2F for /, %3F for ?, %23 for #)"
-# Whatever stands before an @ in a value that is shown, with its address or without.
+# Whatever is before an @ in a value that is shown, with or without an address.
 LOGIN = re.compile(r"[^\s'\"]*@")
-# What systemd units name as it stands: white space would end the path there, and % would begin a specifier.
+# Paths that systemd units contain unchanged: white space would end the path there, and % would begin a specifier.
 UNIT_PATH = re.compile(r"/[^\s%'\"\\]*")
 FOLDER = re.compile(r"/[^\s]*")
 UNIT_PATH_SUFFIXES = ("_data_dir", "_runs_dir", "_textfile_dir")
-# The least that a number may be, by the end of its name. None of a thing can be wanted; no time at all cannot.
+# The lowest value of a number, by the end of its name. A count may be zero; a time may not.
 LEAST = {
     "_count": (lambda number: number >= 0, "must be 0 or more"),
     "_timeout": (lambda number: number > 0, "must be greater than 0"),
@@ -57,11 +57,11 @@ TRAINER_CONFIGS = "model_trainer_configs"
 JOBS = "model_trainer_jobs"
 JOB_KEYS = ("command", "gpus", "processes", "torchrun", "share", "environment")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# What a systemd instance and a file name take as they stand.
+# Characters that a systemd instance and a file name accept unchanged.
 INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-# What is said on the command line to the run as a whole.
+# Variables for the run as a whole, set on the command line.
 OF_THE_RUN = ("gpuwright_hosts", "gpuwright_lock")
-# Names that earlier releases took; the old one is refused, so that nobody believes that it still counts.
+# Names from earlier releases; they are refused, so that nobody believes that they still have an effect.
 RENAMED = {
     "system_driver_reboot": "system_reboot_policy",
     "system_driver_reboot_timeout": "system_reboot_timeout",
@@ -71,16 +71,16 @@ RENAMED = {
     "model_trainer_researchers": "system_training_researchers",
     "system_tuning_limits_group": "system_training_group",
 }
-# A name this close to a known one is a slip, even where the name of the role itself is misspelt.
+# A name this close to a known one is a typing error, even if the name of the role itself is misspelt.
 CLOSE = 0.85
 
 
 def variable_problems(
     variables: Mapping[str, Any], argument_specs: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> list[str]:
-    """Sorted one-line messages about a host's variables, empty when all is well.
+    """Sorted one-line messages about a host's variables; empty if there are no problems.
 
-    variables        name: value. Values that are templates still, encrypted, or secret are not looked into
+    variables        name: value. Values that are still templates, encrypted, or secret are not examined
     argument_specs   role name: its options, as in `argument_specs.main.options` of meta/argument_specs.yml
     """
     for what in (variables, argument_specs):
@@ -111,7 +111,7 @@ def _problems_of_name(name: str, roles: Mapping[str, Any], options: Mapping[str,
         yield f"{name} is called {RENAMED[name]} now; rename it in the inventory"
         return
     nearest = difflib.get_close_matches(name, options, 1, CLOSE)
-    # Roles may begin alike (system_driver, system_driver_x): the longest that fits is meant.
+    # Role names may begin alike (system_driver, system_driver_x): the longest that fits is meant.
     role = max((role for role in roles if name.startswith(f"{role}_")), key=len, default="")
     if role:
         # The words after the role's name decide: all of its variables are alike in the words before.
@@ -126,7 +126,7 @@ def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterat
     if any(isinstance(part, Undefined) for part in parts):
         yield f"{name} uses a variable that is not defined"
         return
-    # What nobody can read yet cannot be wrong yet; the role's own argument specs see it later.
+    # A value that cannot be read yet cannot be checked yet; the role's own argument specs check it later.
     if any(isinstance(part, AnsibleVaultEncryptedUnicode) or _is_template(part) for part in parts):
         return
     if value is None:
@@ -158,7 +158,7 @@ def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterat
 
 
 def _problems_of_skips(value: Any) -> Iterator[str]:
-    """Checks that cannot be switched off on the node either; there it would be a warning, here it stops the run."""
+    """Checks that cannot be switched off on the node either; there this is a warning, here it stops the run."""
     if not isinstance(value, Mapping):
         yield f'{SKIP_CHECKS}: must be a dict of check: reason, such as {{gpu.link_width: "riser with 8 lanes"}}'
         return
@@ -169,7 +169,7 @@ def _problems_of_skips(value: Any) -> Iterator[str]:
 
 
 def _problems_of_configs(value: Any) -> Iterator[str]:
-    """What train-gan would refuse at the service's start, in its own words; it knows every key without torch."""
+    """What train-gan would refuse when the service starts, in its own words; it knows every key without torch."""
     if not isinstance(value, Mapping):
         yield f"{TRAINER_CONFIGS}: must be a dict of name: settings, such as {{faces: {{image_size: 128}}}}"
         return
@@ -190,7 +190,7 @@ def _problems_of_configs(value: Any) -> Iterator[str]:
 
 
 def _problems_of_jobs(value: Any) -> Iterator[str]:
-    """What gpu-job would refuse at the service's start, in its own words."""
+    """What gpu-job would refuse when the service starts, in its own words."""
     if not isinstance(value, Mapping):
         yield f"{JOBS}: must be a dict of name: job, such as {{faces: {{command: python train.py}}}}"
         return
@@ -215,12 +215,12 @@ def _problems_of_jobs(value: Any) -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Text as train-gan itself reads it; Ansible's own classes of text are no str to who asks for exactly that."""
+    """Text as train-gan itself reads it; Ansible's own text classes fail a test for exactly str."""
     return str.__str__(value) if isinstance(value, str) else value
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """A value and all that is in it, without reading what is encrypted."""
+    """A value and everything in it, without reading what is encrypted."""
     yield value
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -236,7 +236,7 @@ def _is_template(value: Any) -> bool:
 
 
 def _wrong_kind(wanted: str, value: Any) -> str:
-    """What Ansible would convert in silence: numbers into text, true into 1."""
+    """What Ansible would convert silently: numbers into text, true into 1."""
     if wanted == "str" and not isinstance(value, str):
         if isinstance(value, (Mapping, list, tuple)):
             return "must be text"
@@ -247,7 +247,7 @@ def _wrong_kind(wanted: str, value: Any) -> str:
 
 
 def _refused_by_spec(name: str, value: Any, spec: Mapping[str, Any]) -> str:
-    # A variable that is not set has its default in the role; what is required is not the inventory's affair alone.
+    # An unset variable gets its role's default; required ones need not come from the inventory.
     checked = {key: content for key, content in spec.items() if key not in ("required", "default")}
     result = ArgumentSpecValidator({name: checked}).validate({name: value})
     if not result.errors.errors:
@@ -262,7 +262,7 @@ def _refused_by_spec(name: str, value: Any, spec: Mapping[str, Any]) -> str:
 
 
 def _check_by_name(name: str) -> Callable[[str], str] | None:
-    """What the end of a variable's name promises about its text."""
+    """Problems of a value whose format follows from the end of its variable's name."""
     if name.endswith(("_version", "_branch")):
         return _matches(VERSION, 'must be a version such as "580.95.05"')
     if name.endswith("_fingerprint"):
@@ -286,7 +286,7 @@ def _is_secret(name: str, value: Any, spec: Mapping[str, Any]) -> bool:
 
 
 def _shown(name: str, value: Any, spec: Mapping[str, Any]) -> str:
-    """The end of a message: what was given, unless it may be a secret."""
+    """The end of a message: the value that was given, unless it may be secret."""
     if _is_secret(name, value, spec):
         return ""
     text = LOGIN.sub("***@", " ".join(repr(value).split()))

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guard of every play: Ansible calls an empty group, a limit that selects nothing and a mistyped tag a success."""
+"""Guard of every play: Ansible treats an empty group, a limit that selects nothing and a mistyped tag as a success."""
 
 from __future__ import annotations
 
 DOCUMENTATION = """
 name: gpu_nodes
-short_description: The group gpu_nodes, or that of gpuwright_hosts, or an error that says why no host would be done
+short_description: The group gpu_nodes, or that of gpuwright_hosts, or an error that says why no host would be processed
 description:
   - For C(hosts:) of a play. It is evaluated before any host is contacted.
   - Stops on an ansible-core older than 2.16, an inventory without hosts in C(gpu_nodes), a C(--limit) that selects none
-    of them or names what is not there, and a tag that no play knows.
-  - C(--syntax-check) asks for no host, so it stops on nothing.
+    of them or names one that does not exist, and a tag that no play knows.
+  - C(--syntax-check) needs no host, so it stops on nothing.
 options: {}
 """
 EXAMPLES = """
@@ -37,10 +37,10 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit
 # The group, unless -e gpuwright_hosts names another.
 GROUP = "gpu_nodes"
 OTHER = "gpuwright_hosts"
-# Systems that a newer one cannot manage (RHEL 8 after 2.16) are known once the hosts are read: they alone are left out.
+# Systems that a newer one cannot manage (RHEL 8 after 2.16) are known once the hosts are read; only they are left out.
 OLDEST_ANSIBLE_CORE = (2, 16)
 LAYERS = ("preflight", "system", "framework", "model", "verify")
-# Parts of a layer that are worth running alone.
+# Parts of a layer that are useful to run alone.
 PARTS = ("report",)
 SPECIAL_TAGS = ("all", "always", "never", "tagged", "untagged")
 
@@ -53,7 +53,7 @@ def known_tags(playbooks: Path) -> list[str]:
 
 
 def problems(variables: dict, hosts: list[str], selected: list[str], tags: list[str]) -> list[str]:
-    """Why this run would do nothing or cannot work; an empty list lets it start.
+    """Why this run would do nothing or cannot work; if the list is empty, the run starts.
 
     `variables` are the play's magic variables, `hosts` those of the group, `selected` those of them within the limit,
     `tags` the known ones.
@@ -101,7 +101,7 @@ class LookupModule(LookupBase):
             manager.add_group(name)
             for host in members:
                 manager.add_host(host, group=name)
-        # Ansible warns of a group that is not there, and goes on.
+        # Ansible only warns about a group that does not exist, and continues.
         known = not unknown_parts(group, names_of(variables))
         hosts = [host.name for host in manager.get_hosts(group)] if known else []
         manager.subset(variables.get("ansible_limit"))

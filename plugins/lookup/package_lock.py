@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock file of packages beside the plan's, as `gpuwright.node.lock` has written it on the controller."""
+"""The lock file of packages in addition to the plan's, as `gpuwright.node.lock` has written it on the controller."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ DOCUMENTATION = """
 name: package_lock
 author: The gpuwright developers (@gpuwright)
 version_added: "1.0.0"
-short_description: Lock file of packages beside the plan's
+short_description: Lock file of packages in addition to the plan's
 description:
-  - What M(gpuwright.node.package_lock) has written for these packages, this lock file and this Python. Nothing is
-    resolved.
+  - Returns what M(gpuwright.node.package_lock) has written for these packages, this lock file and this Python. Nothing
+    is resolved.
 options:
   _terms:
-    description: Packages of an index (C(lpips==0.1.4)) and paths of wheels on the controller.
+    description: Packages from an index (C(lpips==0.1.4)) and paths of wheels on the controller.
     type: list
     elements: str
     required: true
@@ -21,13 +21,14 @@ options:
     description: Name of the plan's lock file.
     required: true
   base:
-    description: Its text.
+    description: Text of the plan's lock file.
     required: true
   python:
     description: The node's Python, such as C(3.11).
     required: true
   folder:
-    description: The inventory's folder. Lock files lie in its subfolder C(locks); relative paths of wheels begin there.
+    description: The inventory's folder. Lock files are in its subfolder C(locks); relative paths of wheels begin in the
+      inventory's folder.
     required: true
   locks:
     description: Another folder of lock files, from O(folder) unless absolute.
@@ -42,8 +43,8 @@ EXAMPLES = """
 RETURN = """
 _raw:
   description:
-    - C(path) of the lock file, C(found) whether it is there, its C(text), and C(wheels) as paths.
-    - C(fault) is empty, or says which of the packages cannot be used and why; then there is no path.
+    - C(path) of the lock file, C(found) whether it exists, its C(text), and C(wheels) as paths.
+    - C(fault) is empty, or says which package cannot be used and why; then there is no path.
   type: list
   elements: dict
 """

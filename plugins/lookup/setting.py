@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A public variable of any role: what the inventory says, or the default that its role declares."""
+"""A public variable of any role: the inventory's value, or the default that its role declares."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ author: The gpuwright developers (@gpuwright)
 version_added: "0.1.0"
 short_description: A public variable of a role of this collection, or its default
 description:
-  - Roles that judge a node before it is changed, or prove it afterwards, need what other roles are told.
-  - The default is that of the role's argument specs, which is the one place of it beside the role's C(defaults).
+  - Roles that check a node before it is changed, or verify it afterwards, need the variables of other roles.
+  - The default is that of the role's argument specs, the only place that has it besides the role's C(defaults).
 options:
   _terms:
     description: Names of variables, such as C(system_training_user).
@@ -42,7 +42,7 @@ ROLES = Path(__file__).resolve().parents[2] / "roles"
 
 @functools.cache
 def defaults(roles: Path = ROLES) -> dict[str, Any]:
-    """Name and default of every option of every role, as their argument specs say."""
+    """Name and default of every option of every role, from their argument specs."""
     files = sorted(roles.glob("*/meta/argument_specs.yml"))
     specs = (yaml.safe_load(file.read_text(encoding="utf-8")) for file in files)
     options = (spec["argument_specs"]["main"].get("options", {}) for spec in specs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only the controller knows about this run: how it was started, where its reports go, what it says at the end."""
+"""What only the controller knows about this run: how it was started, where its reports go, whether it has a summary."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ author: The gpuwright developers (@gpuwright)
 version_added: "0.1.0"
 short_description: How this run was started, where its reports go, and whether it ends with a summary
 description:
-  - For what the toolkit's own roles say to people and where they keep reports; nothing is asked of a host.
+  - For the messages of the toolkit's own roles and the place of their reports; no host is contacted.
 options:
   _terms:
     description:
-      - C(started_as) is C(checkout) or C(collection), for the commands in what a node says to people.
-      - C(report_folder) is the folder of reports that have none of their own. C(reports) beside C(site.yml) of a
-        checkout; where the collection is installed, in the folder in which ansible-playbook was started.
-      - C(summary) tells whether the callback C(summary) is there. It comes with the toolkit's playbooks, a playbook
-        of somebody else that uses its roles need not have it.
+      - C(started_as) is C(checkout) or C(collection), for the commands in a node's messages.
+      - C(report_folder) is the folder of reports for which no other is set. In a checkout it is C(reports) beside
+        C(site.yml); if the collection is installed, C(reports) in the folder in which ansible-playbook was started.
+      - C(summary) says whether the callback C(summary) is loaded. It comes with the toolkit's playbooks; somebody
+        else's playbook that uses the toolkit's roles need not have it.
     type: list
     elements: str
     choices: [started_as, report_folder, summary]
@@ -29,7 +29,7 @@ EXAMPLES = """
 """
 RETURN = """
 _raw:
-  description: The answer to each question, texts or booleans.
+  description: The answer to each question, as text or boolean.
   type: list
   elements: raw
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trainer's wheel on the controller, and the digest of what it is made from."""
+"""The trainer's wheel on the controller, and the digest of the sources that it is made from."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ author: The gpuwright developers (@gpuwright)
 version_added: "0.1.0"
 short_description: The trainer's wheel on the controller
 description:
-  - C(digest) is the SHA-256 of the trainer's sources, and builds nothing.
-  - C(path) is the wheel that was made from them. It is the one that C(make trainer-wheel) left in the role
-    C(model_trainer), else it is built by flit_core into the temporary folder of this run, once in a run.
+  - C(digest) is the SHA-256 of the trainer's sources; nothing is built for it.
+  - C(path) is the wheel made from them. It is the one that C(make trainer-wheel) left in the role C(model_trainer);
+    if there is none, flit_core builds it into the temporary folder of this run, once in a run.
 options:
   _terms:
     description: C(digest) or C(path).
@@ -25,7 +25,7 @@ EXAMPLES = """
 """
 RETURN = """
 _raw:
-  description: What was asked for.
+  description: The digest or the path.
   type: list
   elements: str
 """

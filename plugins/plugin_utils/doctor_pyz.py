@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpu-doctor.pyz: the library of a node and its program in one file that any Python from 3.6 on runs.
 
-It is made from `plugins/module_utils` on the controller, with nothing but the standard library, and is the same to the
-byte for the same sources: times, order and modes are fixed.
+It is made from `plugins/module_utils` on the controller, using only the standard library, and is byte for byte the same
+for the same sources: times, order and modes are fixed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .started import ROOT
 LIBRARY = ROOT / "plugins/module_utils"
 PACKAGE = "gpuwright"
 NAME = "gpu-doctor.pyz"
-# PEP 441: a zip file behind the line of an interpreter.
+# PEP 441: a zip file after a line that names the interpreter.
 FIRST_LINE = b"#!/usr/bin/env python3\n"
-# The first moment that a zip file can name.
+# The earliest time that a zip file can store.
 MOMENT = (1980, 1, 1, 0, 0, 0)
 UNIX = 3
 MODE = 0o644
@@ -42,7 +42,7 @@ sys.exit(main(pyz_version="{version}"))
 
 
 def version(root: Path = ROOT) -> str:
-    """The collection's version: of a checkout by galaxy.yml, of an installed collection by its manifest.
+    """The collection's version: from galaxy.yml in a checkout, from its manifest if it is installed.
 
     Raises OSError or ValueError.
     """
@@ -55,7 +55,7 @@ def version(root: Path = ROOT) -> str:
 
 
 def pyz(root: Path = ROOT) -> bytes:
-    """The program. Raises OSError or ValueError where its sources or its version cannot be read."""
+    """The program. Raises OSError or ValueError if its sources or its version cannot be read."""
     sources = tree_files(str(root / "plugins/module_utils"), NOT_ON_NODES)
     files = {f"{PACKAGE}/{name}": text for name, text in sources.items()}
     files["__main__.py"] = PROGRAM.format(package=PACKAGE, version=version(root))
@@ -71,7 +71,7 @@ def pyz(root: Path = ROOT) -> bytes:
 
 
 def write(folder: Path) -> Path:
-    """Write the program into a folder, which is made if need be; the file is replaced in one step."""
+    """Write the program into a folder, which is created if necessary; the file is replaced in one step."""
     folder.mkdir(parents=True, exist_ok=True)
     # Each worker of a run may be the first.
     new, file = folder / f".{NAME}.{os.getpid()}", folder / NAME

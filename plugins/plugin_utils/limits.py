@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a -l fits no host and no group: Ansible goes on without it, and a slip leaves hosts out or excludes none."""
+"""Parts of a -l that match no host and no group: Ansible ignores them, so a slip drops hosts or excludes none."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ IMPLICIT = ("localhost", "127.0.0.1", "::1")
 
 
 def unknown_parts(pattern: str, names: Iterable[str]) -> list[str]:
-    """The parts of a pattern of hosts that none of these names of hosts and groups fits."""
+    """The parts of a host pattern that match none of these names of hosts and groups."""
     known = [*names, "all", "ungrouped", *IMPLICIT]
-    # A file of names is read by Ansible itself, which says so when it cannot.
+    # A file of names is read by Ansible itself, which reports it if it cannot.
     parts = [part.lstrip("!&") for part in split_host_pattern(pattern)]
     return [part for part in parts if part and not part.startswith("@") and not _fits(part, known)]
 
@@ -34,7 +34,7 @@ def limit_problems(limit: str, names: Iterable[str]) -> list[str]:
 
 
 def _base(pattern: str) -> str:
-    """gpu_nodes of gpu_nodes[0:3]."""
+    """The name without its range: gpu_nodes for gpu_nodes[0:3]."""
     return re.sub(r"(?<=.)\[-?[0-9]*([:-][0-9]*)?\]$", "", pattern)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which run of ansible-playbook this is, and whether another one still lives, as far as this controller can tell.
+"""Which run of ansible-playbook this is, and whether another one is still alive, as far as this controller can tell.
 
-A run is its main process: host name, pid, and the time that it was started. Its workers are forks of it and go on when
-it is killed. So the main process binds a Unix socket of the abstract namespace (unix(7)), which its forks inherit and
-the programs that they start do not: the name is taken as long as any process of the run lives, whoever asks.
+A run is its main process: host name, pid, and the time at which it was started. Its workers are forks of it and
+continue if it is killed. So the main process binds a Unix socket in the abstract namespace (unix(7)), which its forks
+inherit but the programs that they start do not: the name is taken as long as any process of the run lives.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 from ansible import context
 from ansible.executor.process.worker import WorkerProcess
 
-# Lives: its main process does. Leftover: that is gone and workers of it live. Gone: nothing of it lives on this
-# controller. Unknown: it is not this controller's to say.
+# Lives: its main process does. Leftover: that has ended but some of its workers live. Gone: none of its processes lives
+# on this controller. Unknown: this controller cannot tell.
 LIVES, LEFTOVER, GONE, UNKNOWN = "lives", "leftover", "gone", "unknown"
 MARKER = "gpuwright-run"
 # The inode of the first pid namespace (PROC_PID_INIT_INO, linux/proc_ns.h): no container.
@@ -31,15 +31,15 @@ LONGEST_TEXT = 100
 
 
 def main_pid() -> int:
-    """The process of ansible-playbook itself: this one, or the one that forked this worker, be it gone or not."""
+    """The process of ansible-playbook itself: this one, or the one that forked this worker, even if it has ended."""
     worker = current_process()
     return worker._parent_pid if isinstance(worker, WorkerProcess) else os.getpid()
 
 
 def start_of(pid: int) -> str:
-    """When the process was started, to tell it from a later one of the same pid; "" when it is gone or not shown."""
+    """When the process was started, to tell it from a later one with the same pid; "" if it has ended or is hidden."""
     with contextlib.suppress(OSError):
-        # The name in parentheses may itself hold spaces and parentheses. Field 22, proc(5): clock ticks since the boot.
+        # The name in parentheses may itself contain spaces and parentheses. Field 22, proc(5): clock ticks since boot.
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
     if Path("/proc/self/stat").exists():
         return ""
@@ -48,7 +48,7 @@ def start_of(pid: int) -> str:
 
 
 def machine() -> str:
-    """machine id:boot id:pid namespace; parts that cannot be read are empty. pids mean the same where all are equal."""
+    """machine id:boot id:pid namespace; unreadable parts are empty. pids are comparable if all parts are equal."""
     namespace = ""
     with contextlib.suppress(OSError):
         namespace = re.sub(r"\D", "", str(Path("/proc/self/ns/pid").readlink()))
@@ -56,7 +56,7 @@ def machine() -> str:
 
 
 def claim() -> dict[str, Any]:
-    """Who asks for the lock, as the module operator_lock takes it."""
+    """Who is asking for the lock, in the format of the module operator_lock."""
     pid = main_pid()
     started, host = start_of(pid), _clean(socket.gethostname())
     playbooks = " ".join(Path(name).name for name in context.CLIARGS.get("args", ()))
@@ -81,12 +81,12 @@ def state_of(record: dict[str, Any]) -> str:
             return LIVES
         return LEFTOVER if is_marked(record["pid"], record["started"]) else GONE
     same_machine = own[0] == theirs[0] != "" and own[2] == theirs[2] == FIRST_PID_NAMESPACE
-    # This machine has been booted since, and no process outlives that.
+    # This machine has been booted since, and no process survives that.
     return GONE if same_machine and record["controller"] == _clean(socket.gethostname()) else UNKNOWN
 
 
 def why_unknown(record: dict[str, Any]) -> str:
-    """Why this controller cannot tell whether that run still lives."""
+    """Why this controller cannot tell whether that run is still alive."""
     own, theirs = machine().split(":"), str(record["machine"]).split(":")
     if len(theirs) == len(own) and own[1] and own[1] == theirs[1]:
         return "it was started in another container of this machine, whose processes cannot be seen from here"
@@ -94,7 +94,7 @@ def why_unknown(record: dict[str, Any]) -> str:
 
 
 def mark(pid: int, started: str) -> socket.socket | None:
-    """Mark this process and all its forks as that run, as long as the socket is open; None where that cannot be."""
+    """Mark this process and all its forks as that run, as long as the socket is open; None if that is not possible."""
     marker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         marker.bind(f"\0{_marker(pid, started)}")
@@ -110,9 +110,9 @@ def is_marked(pid: int, started: str) -> bool:
 
 
 def leftovers() -> list[tuple[str, list[int]]]:
-    """Runs of this controller whose main process is gone while workers of them live: ("pid 4711", pids of the workers).
+    """Runs of this controller whose main process has ended while workers live: ("pid 4711", pids of the workers).
 
-    Workers of other users have no pid in the list for who is not root.
+    For a caller who is not root, other users' workers have no pid in the list.
     """
     prefix = _marker(0, "").removesuffix("0-")
     found = []
@@ -124,14 +124,14 @@ def leftovers() -> list[tuple[str, list[int]]]:
 
 
 def leftover_pids(record: dict[str, Any]) -> list[int]:
-    """Workers that are left of the record's run, those of other users only for root."""
+    """Workers that are left of the record's run; those of other users only for root."""
     wanted = _marker(record["pid"], record["started"])
     return sorted(pid for name, inode in _markers() if name == wanted for pid in _holders(inode))
 
 
 def _lives(pid: int, started: str) -> bool:
     try:
-        # Also told where /proc hides the processes of others (hidepid).
+        # Found even if /proc hides the processes of others (hidepid).
         os.kill(pid, 0)
     except ProcessLookupError:
         return False

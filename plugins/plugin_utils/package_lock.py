@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages beside the lock file of a plan: which versions they and what they need get, each with its hash.
+"""Packages in addition to the lock file of a plan: the versions that they and their dependencies get, with hashes.
 
 The plan's lock file is never changed: its packages count as given. pip resolves, on the controller and for the
-node's Python; a wheel of somebody's own is a file of the controller. What is found is a lock file of its own whose name
-has the digest of all that decides it, so that one made for something else is never taken.
+node's Python; a site's own wheel is a file on the controller. The result is a separate lock file whose name includes a
+digest of everything that determines it, so that one made for something else is never used.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s\\;]+)", re.MULTILINE)
-# The C libraries that the oldest supported node has (RHEL 8: glibc 2.28); pip takes each name as it stands.
+# The C libraries of the oldest supported node (RHEL 8: glibc 2.28); pip takes each name literally.
 OLDEST_GLIBC, NEWEST_GLIBC = 5, 28
 PLATFORMS = (
     *(f"manylinux_2_{minor}_x86_64" for minor in range(NEWEST_GLIBC, OLDEST_GLIBC - 1, -1)),
     *("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"),
 )
 FOLDER = "locks"
-# The model layer installs it into every environment, from no index; a package of one's own may need it.
+# The model layer installs it into every environment, from no index; a site's own package may need it.
 TRAINER = "gan-trainer"
 PIP_SECONDS = 900
 CONFLICT = "The conflict is caused by:"
 OF_PLAN = re.compile(r"The user requested \(constraint\) (\S+)")
 UNHELPFUL = ("WARNING", "[notice]", "ERROR: ResolutionImpossible")
-# Markers of other systems than a node's.
+# Markers for systems other than a node's.
 NODE = {"os_name": "posix", "sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64"}
 IMPLEMENTATION = {"implementation_name": "cpython", "platform_python_implementation": "CPython"}
 
@@ -49,14 +49,14 @@ class LockError(Exception):
 
 
 class Wanted(NamedTuple):
-    """What is asked for: requirements of an index, and wheels {path: SHA-256}."""
+    """What is asked for: requirements from an index, and wheels {path: SHA-256}."""
 
     requirements: list[Requirement]
     wheels: dict[Path, str]
 
 
 class Index(NamedTuple):
-    """Where pip looks on the controller: `url` in place of all else, or what it is configured for and `extra`."""
+    """Where pip looks on the controller: only `url`, or the indexes that it is configured for and `extra`."""
 
     url: str = ""
     extra: str = ""
@@ -75,7 +75,7 @@ class Locked(NamedTuple):
 
 
 def read_wanted(packages: Iterable[str], folder: Path) -> Wanted:
-    """`packages` in order, each a requirement ("lpips==0.1.4") or the path of a wheel, from `folder` unless absolute.
+    """`packages` in order, each a requirement ("lpips==0.1.4") or the path of a wheel, relative to `folder`.
 
     Raises LockError with one sentence that names the entry.
     """
@@ -107,7 +107,7 @@ def _bad(entry: str, fault: str) -> str:
 
 
 def lock_name(base_name: str, base: str, python: str, wanted: Wanted) -> str:
-    """The lock file's name: that of the plan's, and a digest of all that decides the content."""
+    """The lock file's name: that of the plan's, and a digest of all that determines the content."""
     names = sorted(f"{path.name} {digest}" for path, digest in wanted.wheels.items())
     words = [python, base.strip(), *sorted(map(str, wanted.requirements)), *names]
     digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
@@ -115,8 +115,8 @@ def lock_name(base_name: str, base: str, python: str, wanted: Wanted) -> str:
 
 
 def lock_path(wanted: Wanted, base_name: str, base: str, python: str, folder: str, locks: str = "") -> Path:
-    """Where the lock file lies: in `locks`, from the inventory's `folder` unless absolute; to be kept under version
-    control with the inventory. Without it, in `FOLDER` there."""
+    """Path of the lock file, in `locks` (relative to the inventory's `folder`) or else in `FOLDER` there; it is kept
+    in version control with the inventory."""
     return Path(folder, Path(locks or FOLDER).expanduser(), lock_name(base_name, base, python, wanted))
 
 
@@ -126,7 +126,7 @@ def pins(text: str) -> dict[str, str]:
 
 
 def lock_text(base_name: str, base: str, python: str, wanted: Wanted, index: Index = PIPS_OWN) -> str:
-    """The lock file of what is wanted and is not in `base` already. Raises LockError.
+    """The lock file for the requested packages that are not already in `base`. Raises LockError.
 
     base_name  name of the plan's lock file      base   its text
     python     of the node, such as "3.11"       index  where packages come from
@@ -141,10 +141,10 @@ def lock_text(base_name: str, base: str, python: str, wanted: Wanted, index: Ind
 
 
 def resolve(given: Mapping[str, str], python: str, wanted: Wanted, index: Index) -> list[Locked]:
-    """The packages that come on top of `given`. Raises LockError.
+    """The packages needed in addition to `given`. Raises LockError.
 
     pip evaluates the conditions of requirements (`; python_version < "3.11"`) for the Python that it runs under, which
-    is the controller's; so they are evaluated again here, until nothing is missing on the node and nothing too much.
+    is the controller's; so they are evaluated again here, until nothing is missing on the node and nothing is surplus.
     """
     roots = [*map(str, wanted.requirements), *map(str, wanted.wheels)]
     asked = set(roots)
@@ -185,7 +185,7 @@ def closure(
 
 
 def holds(entry: Requirement, python: str, extras: Iterable[str]) -> bool:
-    """Whether a requirement counts on a node with this Python, for a package that was asked for with these extras."""
+    """Whether a requirement applies on a node with this Python, for a package requested with these extras."""
     if entry.marker is None:
         return True
     node = {**NODE, **IMPLEMENTATION, "python_version": python, "python_full_version": f"{python}.0"}
@@ -193,7 +193,7 @@ def holds(entry: Requirement, python: str, extras: Iterable[str]) -> bool:
 
 
 def run_pip(given: Mapping[str, str], python: str, asked: list[str], index: Index) -> list[Locked]:
-    """What pip would install beside `given`; nothing is installed. Raises LockError."""
+    """What pip would install in addition to `given`; nothing is installed. Raises LockError."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         constraints, report = folder / "constraints.txt", folder / "report.json"
@@ -202,7 +202,7 @@ def run_pip(given: Mapping[str, str], python: str, asked: list[str], index: Inde
         command += ["--only-binary", ":all:", "--report", str(report), "--constraint", str(constraints)]
         command += ["--implementation", "cp", "--python-version", python]
         command += [word for platform in PLATFORMS for word in ("--platform", platform)]
-        # In the environment and not in the command, since an address may have a login that ps would show.
+        # In the environment, not in the command, since an address may have a login that ps would show.
         environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
         if index.url:
             environment |= {"PIP_INDEX_URL": index.url, "PIP_EXTRA_INDEX_URL": "", "PIP_CONFIG_FILE": os.devnull}
@@ -220,10 +220,10 @@ def run_pip(given: Mapping[str, str], python: str, asked: list[str], index: Inde
 
 
 def stub(folder: Path, package: str, version: str) -> str:
-    """The address of a wheel without content, made in `folder`, that stands for a package of the plan.
+    """The address of an empty wheel, made in `folder`, that represents a package of the plan.
 
-    What such a package needs is settled by the plan, and pip must ask no index for the metadata of a torch that it may
-    not even have.
+    The plan has settled what such a package needs, and pip must not ask an index for the metadata of a torch that the
+    index may not even have.
     """
     name = package.replace("-", "_")
     file, record = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"
@@ -253,7 +253,7 @@ def read_report(report: Mapping[str, Any]) -> list[Locked]:
 
 
 def refusal(stdout: str, stderr: str, asked: list[str], python: str, given: Mapping[str, str]) -> str:
-    """What pip said, as one message: what was asked for, why not, what to do."""
+    """pip's refusal as one message: what was asked for, why not, what to do."""
     _, _, conflict = stdout.partition(CONFLICT)
     lines = conflict.partition("\n\n")[0].splitlines() if conflict else stderr.splitlines()
     lines = [OF_PLAN.sub(lambda found: f"the plan has {found[1]} {given.get(found[1], '')}", line) for line in lines]

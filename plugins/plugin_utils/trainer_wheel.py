@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trainer's wheel: built on the controller from `trainer/`, the same to the byte for the same sources.
+"""The trainer's wheel: built on the controller from `trainer/`, byte for byte the same for the same sources.
 
-Nodes install it and need no build backend. It is built by flit_core, which the controller's environment brings, in the
-run that first needs it; `make trainer-wheel` leaves one beside the role for a controller without flit_core.
+Nodes install it and need no build backend. flit_core, which is in the controller's environment, builds it in the run
+that first needs it; `make trainer-wheel` leaves one beside the role for a controller without flit_core.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .started import ROOT
 
 PROJECT = ROOT / "trainer"
 PACKAGE = "gan_trainer"
-# By digest of the sources: one that was made from others is never taken.
+# By digest of the sources: a wheel made from other sources is never used.
 BUILT = ROOT / "roles/model_trainer/files/wheels"
 BACKEND = "flit_core"
-# The first moment that a zip file can name.
+# The earliest time that a zip file can store.
 SOURCE_DATE_EPOCH = "315532800"
 BUILD_SECONDS = 60
 LAST_LINES = 5
@@ -35,7 +35,7 @@ class WheelError(Exception):
 
 
 def sources(project: Path = PROJECT) -> dict[str, str]:
-    """Relative name and content of all that the wheel is made from; FileNotFoundError names what is not there."""
+    """Relative name and content of everything that the wheel is made from; FileNotFoundError names what is missing."""
     package = {f"{PACKAGE}/{name}": text for name, text in tree_files(str(project / PACKAGE)).items()}
     return {**package, **{name: (project / name).read_text("utf-8") for name in ("README.md", "pyproject.toml")}}
 
@@ -46,7 +46,7 @@ def source_digest(project: Path = PROJECT) -> str:
 
 
 def version(project: Path = PROJECT) -> str:
-    """The version that its wheel has."""
+    """The version of its wheel."""
     found = re.search(r'^version = "([^"]+)"', (project / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
     return found.group(1) if found else "0"
 
@@ -66,7 +66,7 @@ def wheel(folder: Path, project: Path = PROJECT, built: Path = BUILT) -> Path:
 
 
 def build(files: dict[str, str], target: Path) -> Path:
-    """Build the wheel of these sources into the folder `target`, which appears when all is in it. Raises WheelError."""
+    """Build the wheel of these sources into the folder `target`, which appears when complete. Raises WheelError."""
     if importlib.util.find_spec(BACKEND) is None:
         raise WheelError(
             f"The trainer's wheel cannot be built: {sys.executable} on the controller has no {BACKEND}. Start from the "
@@ -94,7 +94,7 @@ def build(files: dict[str, str], target: Path) -> Path:
         try:
             out.rename(target)
         except OSError:
-            # Another process of the same run was faster, with the same bytes.
+            # Another process of the same run was faster, with the same content.
             if not list(target.glob("*.whl")):
                 raise
     return next(target.glob("*.whl"))

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guard of -l: Ansible goes on without what it cannot match, so that a slip leaves hosts out, or excludes none."""
+"""Guard of -l: Ansible ignores what it cannot match, so that a typing error leaves hosts out, or excludes none."""
 
 from __future__ import annotations
 
 DOCUMENTATION = """
 name: gpu_limit
-short_description: An error that names what a C(--limit) misspells
+short_description: Stop with an error that names what a C(--limit) misspells
 description:
-  - Gives no variables. It is asked once the inventory is read, which is before Ansible looks at C(--limit).
-  - Stops where a part of C(--limit), an exclusion too, is the name or pattern of no host and no group.
+  - Provides no variables. It is called once the inventory has been read, which is before Ansible looks at C(--limit).
+  - Stops if a part of C(--limit), including an exclusion, is the name or pattern of no host and no group.
 options:
   stage:
-    description: When the plugin is asked.
+    description: When the plugin is called.
     type: str
     default: inventory
     choices: [inventory]
@@ -27,7 +27,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit
 
 
 class VarsModule(BaseVarsPlugin):
-    """Asked for every group; the group of all knows every name."""
+    """Called for every group; the group `all` knows every name."""
 
     def get_vars(self, loader: Any, path: str, entities: Any) -> dict[str, Any]:
         limit = context.CLIARGS.get("subset")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration of a training: every key, its default and its range stand here and nowhere else."""
+"""The configuration of a training run: every key, its default and its range are here and nowhere else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .schema import check_values, option
 
 SIZES = (32, 64, 128, 256, 512, 1024)
 
-# What a flow has no use for.
+# Keys that a flow does not use.
 GAN_KEYS = (
     *("model", "loss", "r1_gamma", "r2_gamma", "penalty_every", "lr_discriminator", "activation_checkpointing"),
     *("augment", "classes"),
@@ -155,7 +155,7 @@ def make_config(values: dict[str, Any]) -> Config:
 
 
 def contradictions(config: Config) -> list[str]:
-    """Values that are fine alone and impossible together."""
+    """Values that are valid separately but impossible together."""
     size, parts = config.batch_size, config.accumulate
     faults = [f"{key}: must not be empty" for key in ("data", "run_dir") if not getattr(config, key)]
     if config.device == "cpu" and config.precision in ("fp16", "tf32"):
@@ -190,7 +190,7 @@ def contradictions(config: Config) -> list[str]:
 
 
 def impossible_on_gpus(config: Config, world: int) -> list[str]:
-    """What several GPUs cannot do together, and one can."""
+    """Settings that work on one GPU but not on several."""
     penalty = next((key for key in ("r1_gamma", "r2_gamma") if getattr(config, key) > 0), "")
     if world > 1 and config.model == "dcgan" and config.sync_batchnorm and penalty:
         # https://github.com/pytorch/pytorch/issues/61222

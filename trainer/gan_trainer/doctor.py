@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training would find here: versions, devices, precision and why, data loading, the run folder.
+"""What training would find here: versions, devices, precision and why, data loading, the run folder.
 
 Each row has a status and what to do about it: OK, WARN (works, but not as well as it could), FAIL (would not start).
 """
@@ -38,7 +38,7 @@ LIBRARIES = (
 )
 OLDEST_TORCH = (2, 0)
 MIN_FREE_MIB = 2048
-# Either ties the process to one core at `import torch`.
+# Either binds the process to one core at `import torch`.
 PINNING = ("GOMP_CPU_AFFINITY", "OMP_PROC_BIND")
 
 
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 
 def examine(config: Config) -> list[Row]:
-    """All rows for a training of this configuration; whatever is broken becomes a row."""
+    """All rows for training with this configuration; whatever is broken becomes a row."""
     rows = [Row(OK, "Python", f"{platform.python_version()} in {sys.prefix}")]
     rows += map(library, LIBRARIES)
     for part in (torch_version, devices, precision, compiler, loading):
@@ -113,7 +113,7 @@ def precision(config: Config) -> Iterator[Row]:
 
 
 def capabilities(config: Config) -> list:
-    """Of the GPUs that a training would use; [None] is the CPU."""
+    """Compute capabilities of the GPUs that training would use; [None] is the CPU."""
     import torch
 
     if config.device == "cpu" or not torch.cuda.is_available():
@@ -134,7 +134,7 @@ def compiler(config: Config) -> Iterator[Row]:
 
 
 def loading(config: Config) -> Iterator[Row]:
-    """The images, and how a training would load them. Nothing is decoded and no cache is written."""
+    """The images, and how training would load them. Nothing is decoded and no cache is written."""
     import torch
 
     from .data.loader import make_dataset, open_loader
@@ -155,7 +155,7 @@ def loading(config: Config) -> Iterator[Row]:
 
 
 def processor() -> Iterator[Row]:
-    """CPUs, and what would tie the process to one of them."""
+    """CPUs, and what would bind the process to one of them."""
     yield Row(OK, "CPUs", f"{len(CPUS_AT_START)} of {os.cpu_count() or 1} usable")
     for name in PINNING:
         value = os.environ.get(name, "")
@@ -165,7 +165,7 @@ def processor() -> Iterator[Row]:
 
 
 def run_folder(folder: Path) -> Row:
-    """Whether the run folder, or what it would be made in, can be written and has room."""
+    """Whether the run folder, or the folder in which it would be made, is writable and has room."""
     place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not place.is_dir():
         return Row(FAIL, "run_dir", f"{place} is no folder", "choose another run_dir")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may go wrong on a user's side: such an error ends train-gan with one clear message and its exit code."""
+"""Errors that a user can correct: such an error ends train-gan with one clear message and its exit code."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of somebody's own package, named in the configuration as package.module:function."""
+"""Functions of a user's own package, named in the configuration as package.module:function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORM = "package.module:function"
 
 
 class OwnError(UsageError):
-    """The function cannot be imported, or gives what the trainer cannot use; the text names key and function."""
+    """The function cannot be imported, or returns what the trainer cannot use; the text names key and function."""
 
 
 def is_own(value: object) -> bool:
@@ -37,6 +37,6 @@ def call(key: str, name: str, *arguments: Any) -> Any:
         return found(*arguments)
     except UsageError:
         raise
-    # Whatever somebody's code raises, the sentence says whose it was; the traceback follows it.
+    # Whatever the user's code raises, the sentence says whose code it was; the traceback follows it.
     except Exception as error:
         raise OwnError(f"{key}: {name}: {type(error).__name__}: {error}") from error

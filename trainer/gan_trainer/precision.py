@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which number format the networks compute in, and why.
 
-Every path has the same two objects, an autocast context and a GradScaler; where they have nothing to do they are
+Every path has the same two objects, an autocast context and a GradScaler; if they have nothing to do, they are
 switched off, not left out, so that the training step is written once.
 """
 
@@ -75,7 +75,7 @@ def autocast(precision: Precision, device_type: str) -> Any:
 
 
 def make_scaler(precision: Precision) -> Any:
-    """A GradScaler, switched on for fp16 alone; torch.amp has it since 2.3, torch.cuda.amp warns since 2.4."""
+    """A GradScaler, switched on only for fp16; torch.amp has it since 2.3, torch.cuda.amp warns since 2.4."""
     enabled = precision.name == "fp16"
     if hasattr(torch.amp, "GradScaler"):
         return torch.amp.GradScaler("cuda", enabled=enabled)

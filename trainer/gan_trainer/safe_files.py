@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files in folders that a whole group may write: a link that somebody has put there is never written through."""
+"""Files in folders that a whole group may write: never writes through a link that somebody has put there."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def open_own(path: Path, flags: int) -> int:
-    """A descriptor of the file `path`, made where it is missing; OSError (ELOOP) where a link stands in its place."""
+    """A descriptor of the file `path`, created if missing; OSError (ELOOP) if there is a link in its place."""
     return _open(path, flags | os.O_CREAT)
 
 
 def remove_leftovers(folder: Path, names: str) -> None:
-    """Remove what a killed process left of files like `names` (a glob, no ending), for who has the folder alone."""
+    """Remove what a killed process left of files like `names` (a glob, no ending), for the folder's only user."""
     for path in folder.glob(f"{names}.{'[0-9a-f]' * TOKEN_BYTES * 2}.tmp"):
         path.unlink(missing_ok=True)
 

@@ -13,7 +13,7 @@ from torch import distributed
 
 from .parallel.distributed import ALONE, Ranks
 
-# What a whole job is sent; data workers leave these to the trainer.
+# Signals sent to a whole job; data workers leave them to the trainer.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 # How long the next batch may still take after a stop was asked for, in seconds. It is nearly always on its way, and a
 # data worker that is left in the middle of handing it over complains with a traceback.
@@ -21,7 +21,7 @@ PATIENCE = 1.0
 
 
 class StopWaiting(BaseException):
-    """The stop was asked for while the training waited for data; no `except Exception` on the way takes it."""
+    """The stop was requested while training waited for data; no `except Exception` on the way catches it."""
 
 
 class StopSignal:
@@ -42,7 +42,7 @@ class StopSignal:
             self.interrupted = True
             print("train-gan: saving after this step; Ctrl-C again ends at once", file=sys.stderr, flush=True)
         self.asked = True
-        # Data may never come. Alone, this process decides; with others they have to agree first.
+        # Data may never come. A single process decides by itself; several have to agree first.
         if self.waiting and self.ranks.world == 1:
             signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 
@@ -63,7 +63,7 @@ class StopSignal:
         finally:
             self.waiting = False
             if self.asked:
-                # An alarm that outlives Python's handlers would kill the process at its end.
+                # An alarm that outlives Python's handlers would kill the process when it ends.
                 signal.setitimer(signal.ITIMER_REAL, 0)
 
     def agreed(self) -> bool:

@@ -74,7 +74,7 @@ MODULES = (
     valid,
 )
 CHECKS: Tuple[Check, ...] = tuple(check for module in MODULES for check in module.CHECKS)
-# What they bring along, each once, in the same order.
+# The readings that they define, each once, in the same order.
 READERS = tuple({reader.name: reader for check in CHECKS for reader in check.readers}.values())
 
 
@@ -87,7 +87,7 @@ def run_checks(
 ) -> List[Dict[str, Any]]:
     """The records of the report, one for each check of `level` or a quicker one, in the order of `checks`.
 
-    `smoke` is what amp_smoke_test returned, None when it was not run. Acknowledgements and switched-off checks are
+    `smoke` is what amp_smoke_test returned, None if it was not run. Acknowledgements and switched-off checks are
     applied (see `waivers.rules`), and the strikes of this moment are counted before they are judged. Never raises.
     """
     seen = dict(readings, smoke=smoke_record(smoke))

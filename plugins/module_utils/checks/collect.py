@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that the checks look at, read once; what fails is `{"unreadable": "why"}` and never an exception."""
+"""Everything that the checks use, read once; a failure is `{"unreadable": "why"}` and never an exception."""
 
 import re
 from typing import Any, Dict, Optional
@@ -29,7 +29,7 @@ from .runtime.ranks_reading import read_running
 from .waivers.acknowledgements import read_acknowledgements
 
 SYSTEMCTL_SECONDS = 10
-# Level quick promises an answer within 5 s, also where nvidia-smi hangs.
+# Level quick promises an answer within 5 s, even if nvidia-smi hangs.
 QUICK_NVIDIA_SMI_SECONDS = 3
 
 
@@ -38,11 +38,11 @@ def collect(
 ) -> Dict[str, Any]:
     """Read the node below `root`. `expectations` (see docs/parts/report.md) says where to look, not what to find.
 
-    At level quick the readings that take long are left out: toolkit, libraries, venv, permissions. At level deep the
-    speed of the GPUs is measured last, when nothing else of these readings uses them.
+    At level quick, the readings that take long are left out: toolkit, libraries, venv, permissions. At level deep, the
+    speed of the GPUs is measured last, when no other reading uses them.
 
-    `nvidia_smi_seconds` is how long nvidia-smi may take. Null stands for "it is not there", which is a finding and
-    not a failure to read.
+    `nvidia_smi_seconds` is how long nvidia-smi may take. Null means "it does not exist", which is a finding, not a
+    failed reading.
     """
     user = expectations["training_user"]
     host = attempt(probe, root)
@@ -83,7 +83,7 @@ def collect(
 
 
 def collect_own(seen: Seen, level: str) -> Dict[str, Any]:
-    """The readings of exactly this level that the checks bring along."""
+    """The readings of exactly this level that the checks themselves define."""
     return {reader.name: attempt(reader.read, seen) for reader in READERS if reader.level == level}
 
 
@@ -97,7 +97,7 @@ def read_unit_state(unit: str) -> str:
 
 
 def read_fabric_version() -> Optional[str]:
-    """The version of the installed nv-fabricmanager, null without one."""
+    """The version of the installed nv-fabricmanager, null if there is none."""
     done = run_bounded(["nv-fabricmanager", "--version"], timeout=SYSTEMCTL_SECONDS)
     if done.missing:
         return None
@@ -117,7 +117,7 @@ def read_device_nodes(root: str, host: Record, user: str) -> Dict[str, Dict[str,
 
 
 def read_signature(root: str, host: Record) -> Dict[str, Any]:
-    """`{enforced, file, enrolled, kernel}`; what is not needed where any module is taken is not asked for."""
+    """`{enforced, file, enrolled, kernel}`; what is not needed if every module is accepted is not read."""
     if "unreadable" in host:
         raise ValueError(host["unreadable"])
     enforced = read_enforced(root)

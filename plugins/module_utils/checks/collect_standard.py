@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read from level standard on: it takes longer than a timer may, from the toolkit to the trainer's files."""
+"""The readings from level standard on, which take longer than a timer may: from the toolkit to the trainer's files."""
 
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -33,12 +33,12 @@ from .host.services_reading import read_services
 
 PROGRAM_FOLDER = "/usr/local/bin"
 LAUNCHER = PROGRAM_FOLDER + "/gpu-run"
-# What only root may change, because root runs it or every training does.
+# Files that only root may change, because root or every training run uses them.
 ROOT_ONLY = ("/opt/gpuwright", "/usr/local/lib/gpuwright", "/etc/gpuwright", LAUNCHER, PROGRAM_FOLDER + "/gpu-doctor")
 
 
 def collect_software(expectations: Record, root: str, host: Record, busy: Sequence[str] = ()) -> Dict[str, Any]:
-    """What lies above the driver, from the toolkit to the trainer's files. `busy`: who computes on the cards."""
+    """Everything above the driver, from the toolkit to the trainer's files. `busy`: who is computing on the cards."""
     plan = expectations["plan"]
     found = {
         "training_user": attempt(read_training_user, root, expectations["training_user"]),
@@ -59,7 +59,7 @@ def collect_software(expectations: Record, root: str, host: Record, busy: Sequen
 
 
 def collect_host(root: str, host: Record) -> Dict[str, Any]:
-    """What takes long and is there on a host that nobody has set up, too."""
+    """Slow readings that also exist on a host that nobody has set up."""
     return {
         "infiniband": attempt(read_infiniband, root),
         "driver_packages": attempt(read_packages, root, host),
@@ -74,7 +74,7 @@ def mig_indexes(nvidia_smi: Optional[Record]) -> List[int]:
 
 
 def collect_links(root: str, host: Record, nvidia_smi: Optional[Record] = None) -> Dict[str, Any]:
-    """How the GPUs of the probe are wired to each other; `nvidia_smi` is its answer, or why there is none."""
+    """How the probe's GPUs are connected to each other; `nvidia_smi` is its answer, or why there is none."""
     if "unreadable" in host:
         return {name: {"unreadable": host["unreadable"]} for name in ("nvlink", "gpu_ways", "machine", "isolation")}
     return {
@@ -106,7 +106,7 @@ def read_next_initramfs(root: str, host: Record) -> Optional[Dict[str, Optional[
 
 
 def read_cuda(root: str, plan: Record) -> Dict[str, Any]:
-    """The planned toolkit's own word on its version, and what the usual link leads to."""
+    """The version that the planned toolkit itself states, and where the usual link leads."""
     prefix = plan["cuda"]["prefix"]
     return {
         "version_file": attempt(read_toolkit_version_file, root, prefix),
@@ -153,7 +153,7 @@ def read_allocator(root: str, name: str, path: str) -> Dict[str, str]:
 
 
 def read_launcher(root: str) -> Dict[str, Any]:
-    """The launcher's file (null when it is not there), whether it reads its policy, its allocator and why."""
+    """The launcher's file (null if it does not exist), whether it can read its policy, its allocator and why."""
     try:
         policy = load_policy(root)
     except LaunchError as error:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings that speak of a job's or a container's own limit and not of the node; for checks that ask the driver."""
+"""Findings about the limits of a job or container, not about the node; for checks that ask the driver."""
 
 from typing import Optional, Tuple
 
 from ..verdict.evidence import Evidence, Unreadable
 
 NAMES = {"slurm": "Slurm", "kubernetes": "Kubernetes", "docker": "Docker", "pbs": "PBS", "htcondor": "HTCondor"}
-# These hide cards by the control group alone and leave their nodes in sight.
+# These hide cards only through the control group; their device nodes stay visible.
 JOBS = ("slurm", "kubernetes", "pbs", "htcondor")
 SLURM_ACTION = (
     "Run it inside an allocation with GPUs (srun --gres=gpu:1, or --gpus=1), or as root outside of the job, "
@@ -22,10 +22,10 @@ ACTIONS = {"slurm": SLURM_ACTION, "kubernetes": POD_ACTION, "pbs": JOB_ACTION, "
 
 
 def kept_away(readings: Evidence) -> Optional[Tuple[str, str]]:
-    """(why, what to do) where the loaded driver's cards are kept from this process by a job or container; else None."""
+    """(why, what to do) if a job or container keeps the loaded driver's cards from this process; else None."""
     try:
         if readings.absent("confinement", "manager") or readings.absent("probe", "nvidia", "loaded"):
-            # Without the module it is the node that lacks something, in a job as anywhere.
+            # Without the module, it is the node that lacks something, even in a job.
             return None
         manager = readings.text("confinement", "manager")
         cards, denied = _cards(readings, manager)
@@ -39,7 +39,7 @@ def kept_away(readings: Evidence) -> Optional[Tuple[str, str]]:
 
 
 def given_some(readings: Evidence) -> Optional[Tuple[int, str, str]]:
-    """(how many cards are kept away, why, what to do) where a job or container has some of the cards; else None."""
+    """(how many cards are withheld, why, what to do) if a job or container has only some of the cards; else None."""
     try:
         if readings.absent("confinement", "manager"):
             return None
@@ -54,9 +54,9 @@ def given_some(readings: Evidence) -> Optional[Tuple[int, str, str]]:
 
 
 def _cards(readings: Evidence, manager: str) -> Tuple[int, int]:
-    """(card nodes that are there, those that may not be opened)."""
+    """(existing card nodes, those that may not be opened)."""
     cards, denied = (len(readings.each("confinement", name)) for name in ("cards", "denied"))
-    # A container that was given no card has no node of it; one that has nodes is meant to be a node of its own.
+    # A container that was given no card has no node of it; one that has nodes is meant to act as a node itself.
     return cards, denied if manager in JOBS else 0
 
 

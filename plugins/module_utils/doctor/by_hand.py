@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who does what an action asks for, and how to tell that it is done, where nobody can type it: cables, parts, vendors.
+"""Who carries out an action that cannot be typed (cables, parts, vendors), and how to tell that it is done.
 
-An action that can be typed has its command behind "Run: ", or is a run of ansible-playbook; it needs no row here.
+An action that can be typed has its command after "Run: ", or is a run of ansible-playbook; it needs no row here.
 """
 
 import re
@@ -25,7 +25,7 @@ OWNER = "the person who runs the program, or root on the node"
 
 
 class Hand(NamedTuple):
-    """Who acts by hand, and what is then seen; the check's own PASS comes on top and is not repeated here."""
+    """Who acts by hand, and what is seen afterwards; the check's own PASS is also needed and not repeated here."""
 
     who: str
     seen: str
@@ -38,7 +38,7 @@ ROUTES = Hand(FABRIC, "nvidia-smi -q | grep -A 12 Fabric shows Completed, Succes
 FAST = Hand(MACHINE, "the card is not held down under load: nvidia-smi -q -d PERFORMANCE")
 ERRORS_END = "no new line of this kind appears after the next boot"
 
-# By check; of the untyped actions of one check, each is covered by its row.
+# By check; the row of a check covers each of its actions that cannot be typed.
 BY_HAND = {
     "gpu.count": Hand(MACHINE, "lspci -d 10de: and nvidia-smi -L list as many cards as the inventory expects"),
     "gpu.model": Hand(CONTROLLER, "lspci -nn -d 10de: lists only the model that the inventory names"),
@@ -132,7 +132,7 @@ BY_HAND = {
 }
 
 TYPED = re.compile(r"\b[Rr]un(?: on the node)?: |\bansible-playbook ")
-# What another check asks for comes first, and tells itself when it is done.
+# The action of another check comes first, and that check itself shows when it is done.
 ELSEWHERE = re.compile(r"^(?:First do what|See) [a-z_]+\.?[a-z_]* ?(?:says\.?)?$")
 INVENTORY = re.compile(r"\b(inventory|verify_\w+|framework_\w+|system_\w+)\b")
 AT_THE_MACHINE = re.compile(
@@ -143,12 +143,12 @@ ROWS = {check.id: check for check in CHECKS}
 
 
 def is_typed(action: str) -> bool:
-    """Whether an action is a command, as against something that hands do."""
+    """Whether an action is a command, not something done by hand."""
     return TYPED.search(action) is not None
 
 
 def who_acts(action: str, remedy: str = "", check_id: str = "") -> str:
-    """Who can do what an action asks for; a playbook goes first, since whoever runs it can do no harm with it."""
+    """Who can carry out an action; a playbook comes first, since running it can do no harm."""
     row = ROWS.get(check_id)
     hand = BY_HAND.get(check_id)
     if GIVEN.search(action):
@@ -166,7 +166,7 @@ def who_acts(action: str, remedy: str = "", check_id: str = "") -> str:
 
 
 def proof(check_id: str, program: str = PROGRAM) -> str:
-    """What says in the end that a finding is gone."""
+    """What finally shows that a finding is gone."""
     row = ROWS.get(check_id)
     if check_id.startswith("smoke.") or check_id == "model.limits":
         command = "ansible-playbook site.yml --tags verify"
@@ -176,7 +176,7 @@ def proof(check_id: str, program: str = PROGRAM) -> str:
 
 
 def done_by(check_id: str, action: str, remedy: str = "", program: str = PROGRAM) -> List[str]:
-    """Parts of a sentence: who acts, and for what nobody can type also how to tell that it is done. A finding that
+    """Parts of a sentence: who acts and, if the action cannot be typed, how to tell that it is done. A finding that
     another check explains is done when that one is."""
     parts = [f"to be done by {who_acts(action, remedy, check_id)}"]
     if not is_typed(action) and not ELSEWHERE.match(action):
@@ -186,7 +186,7 @@ def done_by(check_id: str, action: str, remedy: str = "", program: str = PROGRAM
 
 
 def hand_note(record: Dict, program: str = PROGRAM) -> str:
-    """The sentence below an action that is not a command; "" below a command, which who reads it can type."""
+    """The sentence below an action that is not a command; "" for a command, which the reader can type."""
     action = record["action"]
     if not action or is_typed(action) or ELSEWHERE.match(action):
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gpu-doctor's options that write a bundle or judge one; what they do is loaded only when one of them is asked for."""
+"""gpu-doctor's options that write a bundle or judge one; their code is loaded only if one of them is used."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ BUNDLE = (
 )
 UNMASKED = "with --bundle: leave names, addresses and serial numbers as they are"
 REPLAY = "judge a bundle, or saved answers of nvidia-smi -q -x and kernel logs, also a folder of them, on any machine"
-# What makes no sense beside a file that is written or read.
+# Options that make no sense together with a file that is written or read.
 ALONE = ("nagios", "prom", "gate", "explain", "record")
 
 
@@ -28,7 +28,7 @@ def add_file_options(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End with a usage error where the options contradict each other."""
+    """End with a usage error if the options contradict each other."""
     if options.unmasked and options.bundle is None:
         parser.error("--unmasked: only with --bundle")
     if options.bundle is not None and options.replay is not None:

@@ -9,7 +9,7 @@ from ..verdict.report import BY_INVENTORY, BY_ROOT, TIME_FORMAT, Record, printab
 from .metrics_gpu import COUNTER, GAUGE, Family, Labels, Sample, gpu_families
 from .report_text import first_finding
 
-# -1 stands for what nobody knows, so that it can never be taken for good or bad.
+# -1 means unknown, so that it can never be mistaken for good or bad.
 STATUS_VALUE = {PASS: 0, WARN: 1, FAIL: 2, UNKNOWN: -1, SKIP: -2}
 NAGIOS_STATUS = {PASS: 0, WARN: 1, FAIL: 2, UNKNOWN: 3}
 VERDICT_HELP = "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN."
@@ -17,7 +17,7 @@ WAIVED_HELP = "Always 1; a check that root has acknowledged (acknowledgement) or
 STRIKES_HELP = "Failures of a card, once in a boot; counted across boots, drivers and slots."
 CHECK_HELP = "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN, -2 SKIP."
 NAGIOS_WORD = {PASS: "OK", WARN: "WARNING", FAIL: "CRITICAL", UNKNOWN: "UNKNOWN"}
-# What torch.cuda.is_available() said; None where nobody asked.
+# Result of torch.cuda.is_available(); None if it was not called.
 YES_NO: Dict[Any, str] = {True: "yes", False: "no"}
 
 
@@ -82,11 +82,11 @@ def _waived(report: Record) -> List[Sample]:
 
 
 def _strikes(report: Record) -> List[Sample]:
-    """One sample for each card and fault; a serial number that two boards share makes one."""
+    """One sample for each card and fault; a serial number that two boards share gives one sample."""
     cards = report.get("strikes")
     found = {}
     for card in cards if isinstance(cards, list) else []:
-        # A card that says neither has its slot for a name, so that no two have the same labels.
+        # A card that reports neither is named by its slot, so that no two have the same labels.
         slot = "" if card["serial"] or card["uuid"] else card["pci_id"]
         for fault, number in card["counts"].items():
             found[(card["serial"], card["uuid"], slot, fault)] = number
@@ -97,7 +97,7 @@ def _strikes(report: Record) -> List[Sample]:
 
 
 def _gpus(report: Record) -> Optional[List[Record]]:
-    """nvidia_smi_info's records, None when it did not answer."""
+    """nvidia_smi_info's records, None if it did not answer."""
     found = report["readings"].get("nvidia_smi")
     found = found.get("gpus") if isinstance(found, dict) and found.get("reachable") is True else None
     return [gpu for gpu in found if isinstance(gpu, dict)] if isinstance(found, list) else None
@@ -114,7 +114,7 @@ def nagios_line(checks: List[Dict[str, Any]], verdict: str) -> str:
 
 
 def environment_lines(readings: Record) -> List[str]:
-    """What people ask first: Python, PyTorch, CUDA, cuDNN, and each GPU with what it can do; [] without a venv."""
+    """What people ask first: Python, PyTorch, CUDA, cuDNN, and each GPU with its abilities; [] without a venv."""
     venv = readings.get("venv")
     if not isinstance(venv, dict) or "unreadable" in venv:
         return []

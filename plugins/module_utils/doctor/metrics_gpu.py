@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each card tells, as metric families for Prometheus: base units, in the units' full names.
+"""What each card reports, as metric families for Prometheus: base units, with the units' full names.
 
 A quantity that cannot be read has no sample: -1 degrees or -1 bytes would be drawn, averaged and compared like a
-measurement. `gpuwright_gpu_unread_values` counts what is missing that way, so that the gap itself can be seen. States
-(0 no, 1 yes) keep -1 for unknown, because a state is only ever compared. What a card does not have is never counted.
+measurement. `gpuwright_gpu_unread_values` counts these missing values, so that the gap itself is visible. States
+(0 no, 1 yes) use -1 for unknown, because a state is only ever compared. What a card does not have is never counted.
 """
 
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple, Union
@@ -87,7 +87,7 @@ THROTTLE_HELP = "1 for each reason that holds the clocks down now."
 
 Labels = Mapping[str, Any]
 Cards = Sequence[Tuple[Labels, Record]]
-# A labelled value.
+# A value with its labels.
 Sample = Tuple[Labels, Union[int, float]]
 
 
@@ -101,7 +101,7 @@ class Family(NamedTuple):
 
 
 def gpu_families(gpus: Iterable[Record]) -> List[Family]:
-    """A `Family` for each metric of nvidia_smi_info's records; those without a sample left out."""
+    """A `Family` for each metric of nvidia_smi_info's records; families without a sample are left out."""
     cards = _cards(gpus)
     families = [_quantity(cards, *row) for row in QUANTITIES] + [_state(cards, *row) for row in STATES]
     families += [
@@ -113,7 +113,7 @@ def gpu_families(gpus: Iterable[Record]) -> List[Family]:
 
 
 def _cards(gpus: Iterable[Record]) -> Cards:
-    """`[(labels, gpu)]`. A sample that comes twice makes node_exporter refuse the whole file, so no labels do."""
+    """`[(labels, gpu)]`. A duplicate sample makes node_exporter refuse the whole file, so no labels occur twice."""
     seen = set()
     cards = []
     for index, gpu in enumerate(gpus):

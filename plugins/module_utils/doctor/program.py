@@ -48,7 +48,7 @@ from .waivers import add_waiver_options, asks_for_waivers, refuse_waiver_options
 USAGE_ERROR = 2
 UNKNOWN_STATUS = 3
 TEXT_WIDTH = 100
-# How many checks are offered in place of one that there is not.
+# How many checks are suggested instead of one that does not exist.
 NEAR = 3
 
 DESCRIPTION = """\
@@ -74,11 +74,11 @@ check recorded, and UNKNOWN when that check is too old to count.
 
 
 def main(arguments: Optional[Sequence[str]] = None, root: str = "/", pyz_version: str = "") -> int:
-    """Run the program; returns its exit status. `root` is where the node's files lie.
+    """Run the program; returns its exit status. `root` is the folder with the node's files.
 
-    pyz_version  that of gpu-doctor.pyz, which scans unless told otherwise; "" for the program on a node
+    pyz_version  that of gpu-doctor.pyz, which scans by default; "" for the program on a node
     """
-    # A reader that has seen enough, such as head, ends the program without a word, as with any other program.
+    # A reader that has seen enough, such as head, ends the program silently, as with any other program.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     escape_output()
     options = parse(arguments, pyz_version)
@@ -178,12 +178,12 @@ def positive(text: str) -> int:
 
 
 def reason(error: Exception) -> str:
-    """Why, without the path that the caller names anyway."""
+    """The reason, without the path, which the caller names anyway."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def explain(name: str) -> int:
-    """Print what a check is about, or the check that an event's name stands for; returns the exit status."""
+    """Print what a check is about, or the check to which an event's name belongs; returns the exit status."""
     check_id = name.partition("@")[0].partition(":")[0]
     for check in CHECKS:
         if check.id == check_id:
@@ -231,8 +231,8 @@ def near_checks(word: str) -> List[str]:
 def examine(expectations: Record, root: str = "/", level: str = STANDARD, recorded: bool = False) -> Dict[str, Any]:
     """The report of this moment; its smoke test is the last verification's.
 
-    `recorded`: the result opens or closes the gate. Then a driver that is slow to wake, as at boot or with many cards,
-    gets its time at level quick too; a person who asks for a quick answer gets one.
+    `recorded`: the result opens or closes the gate. Then a driver that is slow to start, as at boot or with many cards,
+    gets its time even at level quick; a person who asks for a quick answer gets one.
     """
     seconds = QUICK_NVIDIA_SMI_SECONDS if level == QUICK and not recorded else DEFAULT_TIMEOUT_SECONDS
     readings = collect(expectations, root, seconds, level)
@@ -244,7 +244,7 @@ def examine(expectations: Record, root: str = "/", level: str = STANDARD, record
 
 
 def count_strikes(report: Record, root: str) -> None:
-    """Keep the strikes of a recorded check; the gate does not wait for them, so a failure is only said."""
+    """Keep the strikes of a recorded check; the gate does not depend on them, so a failure is only reported."""
     try:
         keep_strikes(report, root)
     except (OSError, ValueError) as error:
@@ -252,7 +252,7 @@ def count_strikes(report: Record, root: str) -> None:
 
 
 def print_findings(report: Record) -> None:
-    """For the journal: what is not good, and the verdict."""
+    """For the journal: everything that is not good, and the verdict."""
     for line in finding_lines(report["checks"]):
         print(line)
     print(f"{report['host']}: {report['verdict']} ({summary_line(report['checks'])})")
@@ -264,7 +264,7 @@ def print_report(report: Record, as_json: bool, everything: bool = False) -> Non
         return
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     environment = environment_lines(report["readings"])
-    # What is bad stands last: a terminal shows the end.
+    # Bad results come last: a terminal shows the end.
     print("\n".join(environment + [""] * bool(environment) + report_lines(report["checks"], columns, everything)))
     print()
     print(f"{report['host']}: {report['verdict']} ({summary_line(report['checks'])})")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What root's last check left for everybody: its verdict, when it was made and by what, and whether it still counts."""
+"""What root's last check recorded for everybody: its verdict, when and how it was made, and whether it still counts."""
 
 import os
 from typing import Dict, NamedTuple, Optional, Tuple
@@ -13,7 +13,7 @@ from .root_result import read_roots
 
 
 class Recorded(NamedTuple):
-    """Root's last record, None where there is none, and why it does not count, "" when it does."""
+    """Root's last record, None if there is none, and why it does not count, "" if it does."""
 
     record: Optional[Dict]
     problem: str
@@ -22,13 +22,13 @@ class Recorded(NamedTuple):
 def is_watched(root: str = "/") -> bool:
     """Whether the node checks itself as root and has left a record, which then counts or is too old.
 
-    Before the first one an ordinary user's own look is all there is.
+    Before the first record, there is only what an ordinary user can see.
     """
     return all(os.path.lexists(below(root, path)) for path in (UNIT_PATH, RECORD_PATH))
 
 
 def read_recorded(root: str = "/") -> Recorded:
-    """Root's last record; one of another boot, too old, damaged, or that others could have written does not count."""
+    """Root's last record; one of another boot, too old, damaged, or one others could have written does not count."""
     try:
         record = read_roots(below(root, RECORD_PATH))
     except OSError as error:
@@ -52,7 +52,7 @@ def recorded_words(found: Recorded, uptime_s: Optional[float]) -> str:
 
 
 def nagios_of_recorded(root: str = "/") -> Tuple[str, int]:
-    """The line and the exit status for Nagios from root's record; UNKNOWN where it does not count."""
+    """The line and the exit status for Nagios from root's record; UNKNOWN if it does not count."""
     found = read_recorded(root)
     words = recorded_words(found, read_uptime(root))
     if found.problem or found.record is None:

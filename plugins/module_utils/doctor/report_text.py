@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report for people: what is good in rows, what is skipped in one line, and last what is bad, each cause once."""
+"""The report for people: good results in rows, skipped ones in one line, and last the bad ones, each cause once."""
 
 import re
 import textwrap
@@ -11,12 +11,12 @@ from ..verdict.report import BY_ROOT, printable
 from .by_hand import PROGRAM, hand_note
 
 VALUE_WIDTH = 22
-# Wider than "UNKNOWN", so that what belongs to a finding stands below its name.
+# Wider than "UNKNOWN", so that the details of a finding are below its name.
 MARGIN = 9
 LEAST_COLUMNS = 40
-# A family of which more follow from one cause is told by its number.
+# If more checks of a family follow from one cause, only their number is given.
 FEW = 3
-# Behind a command of several, and behind a sentence.
+# After each of several commands, and after a sentence.
 PART = re.compile(r"(?<= ;) |(?<=[a-z)]\.) (?=[A-Z])")
 
 
@@ -25,9 +25,9 @@ def report_lines(
 ) -> List[str]:
     """The report on as many columns as the terminal has; None: lines are not broken, as for a file.
 
-    Everything that is bad stands last, the worst at the end, where a terminal shows it. Commands are never broken, so
-    that they can be copied; `everything` also gives the reason of each skipped check, and each consequence.
-    `program` is what a person types to see more.
+    Everything bad comes last, the worst at the end, where a terminal shows it. Commands are never broken, so that they
+    can be copied; `everything` also gives the reason of each skipped check, and each consequence. `program` is what to
+    type to see more.
     """
     width = max([len(check["id"]) for check in checks] or [0])
     row = "{:<7}  {:<" + str(width) + "}  {:<" + str(VALUE_WIDTH) + "}  {}"
@@ -48,7 +48,7 @@ def report_lines(
 
 
 def skipped_lines(checks: List[Dict], columns: Optional[int], everything: bool, program: str = PROGRAM) -> List[str]:
-    """The checks that say nothing here, in one line or each with its reason; what somebody switched off is told."""
+    """The checks that say nothing here, in one line or each with its reason; switched-off ones are named."""
     lines = []
     for check in checks:
         if everything or "waived" in check:
@@ -63,7 +63,7 @@ def skipped_lines(checks: List[Dict], columns: Optional[int], everything: bool, 
 def finding_block(
     check: Dict, follows: List[str], columns: Optional[int], everything: bool = False, program: str = PROGRAM
 ) -> List[str]:
-    """One finding: what, found and expected, what to do, by whom if by hand, and what follows from it."""
+    """One finding: what was found and expected, what to do, by whom if by hand, and what follows from it."""
     lines = _wrapped(f"{check['status']:<7}  {check['id']}: {check['message']}", columns)
     if check["status"] != UNKNOWN and check["value"] is not None and check["expected"] is not None:
         lines += _wrapped(f"found {check['value']}, expected {check['expected']}", columns, MARGIN)
@@ -79,7 +79,7 @@ def finding_block(
 
 
 def action_lines(action: str, columns: Optional[int]) -> List[str]:
-    """What to do, in one line where it fits, else a line for each command or sentence; none is broken inside, so that
+    """What to do, in one line if it fits, else a line for each command or sentence; none is broken, so that
     it can be copied."""
     whole = " " * MARGIN + "-> " + action
     if columns is None or len(whole) <= columns:
@@ -120,7 +120,7 @@ def finding_lines(checks: List[Dict]) -> List[str]:
 
 
 def first_finding(checks: List[Dict], verdict: str) -> Optional[Dict]:
-    """The first cause of the verdict, None when nothing is bad; an accepted failure is no cause."""
+    """The first cause of the verdict, None if nothing is bad; an accepted failure is no cause."""
     own = own_findings(checks)
     fitting = [check for check in own if check["status"] == verdict]
     accepted = [check for check in fitting if (check.get("waived") or {}).get("by") == BY_ROOT and verdict != FAIL]
@@ -133,7 +133,7 @@ def _cell(value: object) -> str:
 
 
 def _wrapped(text: str, columns: Optional[int], margin: int = 0) -> List[str]:
-    """The text in lines of at most `columns`, words whole, later lines below the first one's words."""
+    """The text in lines of at most `columns`, words whole, later lines aligned with the first one's words."""
     text = " " * margin + printable(text)
     if columns is None or len(text) <= columns:
         return [text]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an ordinary user cannot read, taken from the last result that root left on this node in this boot.
+"""Results that an ordinary user cannot obtain, taken from root's last ones on this node in this boot.
 
 Nobody but root writes these files. A result of an earlier boot, of other expectations, or in a file that others could
 have changed says nothing about this moment, and the check stays skipped.
@@ -21,7 +21,7 @@ KEYS = set(TEXTS) | {"value", "expected"}
 def with_roots_results(
     checks: List[Dict[str, Any]], expectations: Record, now: str, root: str = "/"
 ) -> List[Dict[str, Any]]:
-    """The records of a run, those that only root can judge replaced by root's own where it left some in this boot.
+    """The records of a run, with those that only root can judge replaced by root's own of this boot, if any.
 
     `now` is in the report's format.
     """
@@ -51,7 +51,7 @@ def roots_results(expectations: Record, now: str, root: str = "/") -> Dict[str, 
 
 
 def read_roots(path: str) -> Dict[str, Any]:
-    """The JSON record of a file that root alone may change; ValueError for another."""
+    """The JSON record of a file that only root may change; ValueError for any other."""
     status = os.lstat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ValueError(f"{path} may be changed by users other than root")

@@ -16,20 +16,20 @@ from ..verdict.report import REPORT_PATH, Record, make_report, now_utc, write_re
 
 
 def wrong_parameter(params: Mapping[str, Any], check_mode: bool) -> str:
-    """What is wrong with the parameters beside the expectations, "" when nothing is."""
+    """What is wrong with the parameters other than the expectations, "" if nothing is."""
     seconds = params["nvidia_smi_timeout"]
     if not seconds > 0:
         return f"nvidia_smi_timeout: {seconds} is not a waiting time; expected seconds above 0"
     for name in ("report_path", "verified_path"):
         path = params[name]
-        # On a fresh node the folder would have been made by an earlier task, which check mode only announced.
+        # On a new node, an earlier task would have made the folder, which check mode only announced.
         if path and not (os.path.isabs(path) and (check_mode or os.path.isdir(os.path.dirname(path)))):
             return f"{name}: {path}: expected an absolute path in an existing folder"
     return ""
 
 
 def verify(params: Mapping[str, Any], expectations: Record, check_mode: bool) -> Dict[str, Any]:
-    """The report of this moment; writes nothing. `params` are those of the module, and right."""
+    """The report of this moment; writes nothing. `params` are those of the module, already checked."""
     readings = collect(expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"], level=params["level"])
     smoke = smoke_record(params["smoke"])
     last_report = params["report_path"] or REPORT_PATH
@@ -43,12 +43,12 @@ def verify(params: Mapping[str, Any], expectations: Record, check_mode: bool) ->
 
 
 def keep(report: Record, report_path: Optional[str], verified_path: Optional[str]) -> str:
-    """Write the report and count the strikes; what could not be counted, "" when nothing went wrong.
+    """Write the report and count the strikes; returns what could not be counted, "" if nothing went wrong.
 
-    The verdict does not wait for the strikes, so they are no error. OSError where the report cannot be written.
+    The verdict does not depend on the strikes, so that is no error. OSError if the report cannot be written.
     """
     write_report(report, report_path, verified_path)
-    # A report elsewhere is somebody's copy, and not what this node is held to.
+    # A report elsewhere is somebody's copy, not this node's record.
     if os.path.dirname(report_path or "") != FOLDER or os.geteuid() != 0:
         return ""
     try:

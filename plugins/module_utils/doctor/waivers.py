@@ -30,7 +30,7 @@ Examine = Callable[[Record, str, str, bool], Record]
 
 
 def add_waiver_options(parser: argparse.ArgumentParser, output: argparse._MutuallyExclusiveGroup) -> None:
-    """Add the options to a parser and to its group of options of which only one may be given."""
+    """Add the options to a parser and to its group of mutually exclusive options."""
     words = f"root accepts a check that FAILs, or one event of the kernel's log ({EVENT_FORM}); it counts as WARN"
     output.add_argument("--acknowledge", metavar="ID", help=words)
     output.add_argument("--withdraw", metavar="ID", help="take an acknowledgement back")
@@ -42,7 +42,7 @@ def add_waiver_options(parser: argparse.ArgumentParser, output: argparse._Mutual
 
 
 def refuse_waiver_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End with a usage error where options do not belong together."""
+    """End with a usage error if options do not belong together."""
     if options.acknowledge is None and (options.reason is not None or options.how_long is not None):
         parser.error("--reason and --for belong to --acknowledge ID")
     if options.acknowledge is not None and options.reason is None:
@@ -58,7 +58,7 @@ def asks_for_waivers(options: argparse.Namespace) -> bool:
 
 
 def waiver_option(options: argparse.Namespace, root: str, examine: Examine) -> int:
-    """Do what one of the options asks for; returns the exit status."""
+    """Carry out one of the options; returns the exit status."""
     try:
         if options.strikes:
             _say(*strike_lines(read_strikes(root)["cards"]))
@@ -80,13 +80,13 @@ def waiver_option(options: argparse.Namespace, root: str, examine: Examine) -> i
 
 
 def _end(error: Exception, status: int) -> int:
-    # The standard error stream of Python escapes by itself what it cannot show.
+    # Python's standard error stream itself escapes what it cannot show.
     print("gpu-doctor: " + printable(str(error)), file=sys.stderr)
     return status
 
 
 def _say(*lines: str) -> None:
-    """Print lines in whatever the output can show: under Python 3.6 and a C locale that is ASCII."""
+    """Print lines as far as the output can show them: only ASCII under Python 3.6 and a C locale."""
     encoding = sys.stdout.encoding or "ascii"
     print("\n".join(lines).encode(encoding, "backslashreplace").decode(encoding))
 
@@ -160,7 +160,7 @@ def _withdraw(name: str, root: str) -> None:
     name = in_one_spelling(name)
     with one_writer(root):
         kept = acknowledgements.read_acknowledgements(root)
-        # A check of the kernel's log stands for its events, as when it was acknowledged.
+        # A check of the kernel's log means its events, as when it was acknowledged.
         gone = [e for e in kept if e["id"] == name or is_event(e) and e["id"].startswith(name + ":")]
         if not gone:
             there = ", ".join(entry["id"] for entry in kept) or "nothing is"
@@ -171,7 +171,7 @@ def _withdraw(name: str, root: str) -> None:
 
 
 def _refresh(root: str, expectations: Record, examine: Examine) -> None:
-    """Check again as the kept record was made, so that the gate follows at once, and say how the gate stands."""
+    """Check again in the way the kept record was made, so that the gate follows at once; print whether it is open."""
     try:
         record = read_json(below(root, RECORD_PATH))
         level, holds_s = record["level"], record["holds_s"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that hold a GPU open and lose nothing when the host goes down, and who runs a program since when.
+"""Programs that hold a GPU open and lose nothing when the host goes down; who runs a program, and since when.
 
 A process is known by its name as the kernel keeps it, the first 15 characters of the program's (proc(5), comm).
 """
@@ -45,14 +45,14 @@ AGENTS = {
     "go.d.plugin": "netdata/netdata, collector nvidia_smi",
     "otelcol": "OpenTelemetry Collector",
     "nvtop": "Syllo/nvtop",
-    # The people in front of a display have sessions of their own.
+    # People at a display are seen through their login sessions.
     "X": "X server",
     "Xorg": "X server",
     "Xwayland": "X server",
     "gnome-shell": "the display of GNOME",
 }
 
-# Names that trainings have, too: an interpreter's, and those that PyTorch gives its own processes.
+# Names that training processes have, too: an interpreter's, and those that PyTorch gives its own processes.
 TRAININGS = re.compile(
     r"python[0-9.]*|pt_[a-z_]*|torchrun|accelerate|deepspeed|train-gan|(?:ba|da|z|k)?sh|perl|ruby|node|java|julia|R"
 )
@@ -61,12 +61,12 @@ Process = Dict[str, Union[int, str, None]]
 
 
 def is_agent(name: str, more: Iterable[str] = ()) -> bool:
-    """Whether a process of this name (comm) holds a GPU and has no work of its own; `more` are the inventory's."""
+    """Whether a process of this name (comm) holds a GPU but does no work of its own; `more` are the inventory's."""
     return name[:NAME_LENGTH] in {program[:NAME_LENGTH] for program in (*AGENTS, *more)}
 
 
 def agent_problem(name: str) -> str:
-    """Why `name` cannot be the name of an agent, one sentence, "" when it can."""
+    """Why `name` cannot be the name of an agent, in one sentence; "" if it can."""
     if not name.strip() or "/" in name or name != name.strip():
         return f"{name!r} is not a process name; expected one as `ps -o comm` shows it, without a path"
     if TRAININGS.fullmatch(name):
@@ -75,7 +75,7 @@ def agent_problem(name: str) -> str:
 
 
 def describe_process(root: str, pid: int, name: str) -> Process:
-    """`{pid, name, user, since}`: who runs it ("uid N" without a name) and its start in UTC; null: unreadable."""
+    """`{pid, name, user, since}`: who runs it ("uid N" if it has no name) and its start in UTC; null if unreadable."""
     return {"pid": pid, "name": name, "user": _user(root, pid), "since": _since(root, pid)}
 
 
@@ -95,8 +95,8 @@ def _user(root: str, pid: int) -> Optional[str]:
 
 
 def _since(root: str, pid: int) -> Optional[str]:
-    """proc(5): field 22 of stat counts clock ticks from the boot, which /proc/stat has as btime in s since 1970."""
-    # The name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end.
+    """proc(5): field 22 of stat counts clock ticks since boot; /proc/stat has the boot time, btime, in s since 1970."""
+    # The name in parentheses may itself contain spaces and parentheses, so the fields are counted from its end.
     fields = (read_text(root, f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
     lines = [line.split() for line in (read_text(root, "/proc/stat") or "").splitlines()]
     boot = next((to_int(words[1]) for words in lines if len(words) > 1 and words[0] == "btime"), None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which card a GPU is, and what may be expected of it: everything that asks for a kind of card asks here.
+"""Which card a GPU is, and what may be expected of it: all code that depends on the kind of card asks here.
 
-The rows are roles/preflight/files/matrix/devices.yml. A card without a row is judged by how NVIDIA names its lines of
-products; one that this does not place either is held to the rules of a data-centre card, which are the strictest.
+The rows are in roles/preflight/files/matrix/devices.yml. A card without a row is classified by NVIDIA's names for its
+product lines; a card that these do not classify either must meet the rules for data-centre cards, the strictest.
 """
 
 import re
@@ -13,7 +13,7 @@ from .device_rows import Architecture, Card, Chip
 from .device_table import ARCHITECTURES, BLOCKS, CARDS, CHIPS, NAMING
 
 DATA_CENTRE, WORKSTATION, CONSUMER = "data-centre", "workstation", "consumer"
-# The class of a card that neither a row nor a naming rule places.
+# The class of a card that neither a row nor a naming rule classifies.
 UNPLACED = "unknown"
 NO_ECC = "none"
 BOARD = "board"
@@ -22,7 +22,7 @@ NO_ARCHITECTURE = Architecture("", False)
 
 
 def _first_of_chips() -> Dict[str, str]:
-    """For each chip the oldest driver of its cards, where each of them has one."""
+    """For each chip, the oldest first driver of its cards, if each of them has one."""
     found: Dict[str, List[str]] = {}
     for card in CARDS:
         found.setdefault(card.chip or "", []).append(card.first_driver or "")
@@ -42,7 +42,7 @@ def _spellings(card: Card) -> List[str]:
     return [plain(name) for name in (card.name,) + card.names]
 
 
-# Cards of one name may have different chips (GeForce RTX 3060); what is asked for by name is the same for both.
+# Cards of one name may have different chips (GeForce RTX 3060); the properties looked up by name are the same.
 BY_NAME = {spelling: card for card in reversed(CARDS) for spelling in _spellings(card)}
 BY_ID: Dict[str, List[Card]] = {}
 for _card in CARDS:
@@ -51,9 +51,9 @@ for _card in CARDS:
 
 
 def card_of(name: str = "", device_id: str = "") -> Card:
-    """The row of a card, by its PCI device id ("1db4") where that has one, else by its name as nvidia-smi prints it.
+    """The row of a card, by its PCI device id ("1db4") if that has one, else by its name as nvidia-smi prints it.
 
-    Without a row: one with what the block of the id and the name say, `listed` False and nothing else known.
+    Without a row: a card with what its id's block and its name say, `listed` False and nothing else known.
     """
     device_id = device_id.lower()
     sharing = BY_ID.get(device_id, [])
@@ -74,7 +74,7 @@ def card_of(name: str = "", device_id: str = "") -> Card:
 
 
 def chip_at(device_id: str) -> Optional[str]:
-    """The chip whose block of ids this one lies in, None where no block has it."""
+    """The chip whose block of ids includes this one; None if no block does."""
     try:
         number = int(device_id, 16)
     except ValueError:
@@ -83,13 +83,13 @@ def chip_at(device_id: str) -> Optional[str]:
 
 
 def could_be(name: str, model: str) -> bool:
-    """Whether `model` is a spelling of the card that `name` (of `name_of_id`) stands for."""
+    """Whether `model` is a spelling of the card that `name` (from `name_of_id`) means."""
     one_of = [cards for device_id, cards in BY_ID.items() if name_of_id(device_id).lower() == name.lower()]
     return plain(name) == plain(model) or any(plain(model) in _spellings(card) for cards in one_of for card in cards)
 
 
 def name_of_id(device_id: str) -> str:
-    """What the id alone says: "NVIDIA A2 or A16" where cards share it, "" for an id without a row."""
+    """The name that the id alone gives: "NVIDIA A2 or A16" if cards share it, "" for an id without a row."""
     names = [card.name for card in BY_ID.get(device_id, [])]
     return " or ".join(names[:1] + [name.split(" ", 1)[1] for name in names[1:]])
 
@@ -99,15 +99,15 @@ def chip_of(card: Card) -> Chip:
 
 
 def architecture_named(name: str) -> Architecture:
-    """The row of an architecture, by its name in lower case; for one without a row, one that promises nothing."""
+    """The row of an architecture, by its name in lower case; if there is none, a row that claims nothing."""
     return ARCHITECTURES.get(name, NO_ARCHITECTURE)
 
 
 def first_driver(card: Card, branch: str) -> Optional[str]:
     """The first release of a driver branch ("570") that drives a card.
 
-    "" where that is any of them, None where it is none. Source: the tables of NVIDIA's open kernel modules. A card
-    without a row is as old as the first of its chip that has one.
+    "" if any of them does, None if none does. Source: the tables of NVIDIA's open kernel modules. A card without a
+    row counts as being as old as the first card with its chip that has one.
     """
     first = card.first_driver or (None if card.listed else FIRST_OF_CHIP.get(card.chip or ""))
     if not first:
@@ -119,37 +119,37 @@ def first_driver(card: Card, branch: str) -> Optional[str]:
 
 
 def is_strict(card: Card) -> bool:
-    """Whether "N/A" of this card is not believed: data-centre cards, and those that nothing places."""
+    """Whether "N/A" from this card is not believed: data-centre cards, and those that cannot be classified."""
     return card.card_class not in (WORKSTATION, CONSUMER)
 
 
 def needs_ecc(card: Card) -> bool:
-    """Whether ECC that is off is a fault; whoever leaves a workstation card as it is delivered gives nothing away."""
+    """Whether ECC that is off is a fault; a workstation card left as it was delivered has no fault."""
     return is_strict(card) or card.ecc_delivered == "Enabled"
 
 
 def may_lack_ecc(card: Card) -> bool:
-    """Whether "N/A" for ECC is true of such a card."""
+    """Whether "N/A" for ECC can be true of such a card."""
     return card.ecc == NO_ECC or card.card_class == CONSUMER or (card.ecc is None and not is_strict(card))
 
 
 def may_lack_mig(card: Card) -> bool:
-    """Whether "N/A" for MIG is true; on workstation cards that have it, it is hidden until the display is off."""
+    """Whether "N/A" for MIG can be true; workstation cards that have MIG hide it until the display is off."""
     return card.mig is False or not is_strict(card)
 
 
 def is_wired(card: Card) -> bool:
-    """Whether all of its NVLinks are wired on its board, so that one that is down is a fault."""
+    """Whether all of its NVLinks are wired on its board, so that a link that is down is a fault."""
     return card.nvlink == BOARD
 
 
 def has_nvlink(card: Card) -> bool:
-    """Whether the card has NVLink, or may have for all that is known."""
+    """Whether the card has NVLink, or may have it as far as is known."""
     return card.nvlink != "" or not card.listed
 
 
 def has_tensor_cores(card: Card, capability: str) -> bool:
-    """Whether a card of this compute capability ("7.5") has Tensor Cores: all from 7.0 on but those that say not."""
+    """Whether a card of this compute capability ("7.5") has Tensor Cores: all from 7.0 on except some marked ones."""
     return int(capability.split(".")[0]) >= 7 and card.tensor_cores
 
 

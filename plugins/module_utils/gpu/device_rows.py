@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of rows in device_table.py; what each field means stands in roles/preflight/files/matrix/devices.yml."""
+"""The kinds of rows in device_table.py; roles/preflight/files/matrix/devices.yml explains each field."""
 
 from typing import Dict, NamedTuple, Optional, Tuple
 
@@ -7,8 +7,8 @@ from typing import Dict, NamedTuple, Optional, Tuple
 class Architecture(NamedTuple):
     """`memory_repair`: pages or rows. `application_clocks`: all its data-centre cards show them. `amp_ratio`: x.
 
-    `needs_gsp`: its cards do not run without the driver's firmware. `mig_hides_ecc`: older drivers count the memory
-    errors of a card in MIG mode for its slices alone.
+    `needs_gsp`: its cards do not run without the driver's firmware. `mig_hides_ecc`: for a card in MIG mode, older
+    drivers count memory errors only per slice.
     """
 
     memory_repair: str
@@ -20,14 +20,14 @@ class Architecture(NamedTuple):
 
 
 class Chip(NamedTuple):
-    """What a compute capability is named after: "7.0" of the architecture "volta"."""
+    """A chip, known by its compute capability: "7.0" of the architecture "volta"."""
 
     architecture: str
     compute_capability: str
 
 
 class Card(NamedTuple):
-    """One card; None, "" or an empty collection where nothing is known. `listed` is False for a card without a row."""
+    """One card; None, "" or an empty collection means not known. `listed` is False for a card without a row."""
 
     name: str
     chip: Optional[str]
@@ -55,7 +55,7 @@ class Card(NamedTuple):
 
 
 class NamingRule(NamedTuple):
-    """What the name of an unlisted card says; `pattern` is searched for in the name without its maker."""
+    """What the name of an unlisted card tells; `pattern` is searched for in the name without its maker."""
 
     pattern: str
     card_class: str
@@ -64,7 +64,7 @@ class NamingRule(NamedTuple):
 
 
 class KnownGood(NamedTuple):
-    """Measurements on good cards in GB/s and TFLOP/s; `share` of them is the floor. `gpus`: only for so many GPUs."""
+    """Measurements on good cards in GB/s and TFLOP/s; `share` of them is the floor. `gpus`: only for this many GPUs."""
 
     measures: Dict[str, float]
     text: str

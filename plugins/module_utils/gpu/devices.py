@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an NVIDIA PCI device id (vendor 10de) says about a GPU, before any driver is there to be asked.
+"""What an NVIDIA PCI device id (vendor 10de) says about a GPU, before a driver is installed that could be asked.
 
-NVIDIA numbers its devices in blocks, one chip to a block, so a card without a name still has its architecture. The
-table and its sources are roles/preflight/files/matrix/devices.yml; gpu/cards.py reads it.
+NVIDIA numbers its devices in blocks, one chip to a block, so the architecture is known even for a card without a name.
+The table and its sources are in roles/preflight/files/matrix/devices.yml; gpu/cards.py reads it.
 """
 
 from typing import List, NamedTuple, Optional
@@ -13,7 +13,7 @@ NVIDIA_VENDOR = "10de"
 
 
 class Device(NamedTuple):
-    """What an id alone tells; compute_capability ("7.0") is None where the chip has none or is not known."""
+    """What an id alone tells; compute_capability ("7.0") is None if the chip has none or is not known."""
 
     name: str
     architecture: str
@@ -25,9 +25,9 @@ ARCHITECTURES = {chip.architecture for chip in CHIPS.values()}
 
 
 def describe_device(device_id: str) -> Device:
-    """The `Device` of a PCI device id such as "1db4"; what the tables do not know is named unknown and never guessed.
+    """The `Device` of a PCI device id such as "1db4"; what is not in the tables is named unknown and never guessed.
 
-    The name of an unlisted card is "unknown 10de:xxxx"; its architecture is known all the same when its block is.
+    The name of an unlisted card is "unknown 10de:xxxx"; its architecture is still known if its block is.
     """
     device_id = device_id.lower()
     chip = chip_of(card_of(device_id=device_id))
@@ -38,7 +38,7 @@ def describe_device(device_id: str) -> Device:
 def find_devices(text: str) -> List[str]:
     """PCI ids that a person may mean, sorted: by an id ("1db4", "10de:1DB4") or a name, with or without its maker.
 
-    An empty list means that the tables know no such card.
+    An empty list means that the tables have no such card.
     """
     wanted = text.strip().lower()
     device_id = wanted.split(":")[-1].replace("0x", "")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sound GPU of a model reaches: floors from others' published measurements, and the peaks of its maker.
+"""Speeds that a healthy GPU of a model reaches: floors from others' published measurements, and its maker's peaks.
 
-A floor is 0.75 of a known-good measurement on the same model (the rule of DCGM's diag-skus.yaml.in), or what a health
-check of the field itself enforces. Where nobody has published a measurement there is no floor, and nothing is judged.
+A floor is 0.75 of a known-good measurement on the same model (the rule of DCGM's diag-skus.yaml.in), or the limit that
+an established health check enforces. Without a published measurement there is no floor, and nothing is judged.
 The figures and their sources are rows of roles/preflight/files/matrix/devices.yml and architectures.yml.
 """
 
@@ -13,14 +13,14 @@ from .device_rows import KnownGood
 from .device_table import KNOWN_GOOD
 
 SHARE = 0.75
-# Azure's health checks warn this near to the floor.
+# Azure's health checks warn this close to the floor.
 WARN_BAND = 1.05
-# GB/s each way of a link of sixteen lanes, by generation: the rate of the standard less its coding.
+# GB/s in each direction of a link with sixteen lanes, by generation: the standard's rate less its encoding.
 SIXTEEN_LANES = {2: 8.0, 3: 15.75, 4: 31.5, 5: 63.0}
 
 
 class Floor(NamedTuple):
-    """Limits of one measure on one model; floor, warn and peak are None where nobody has published one."""
+    """Limits of one measure on one model; floor, warn and peak are None if nobody has published one."""
 
     floor: Optional[float]
     warn: Optional[float]
@@ -42,7 +42,7 @@ def floor_of(model: str, measure: str) -> Floor:
 def reduce_floor(model: str, gpus: Optional[int]) -> Floor:
     """The `Floor` of all-reduce's bus bandwidth over `gpus` cards of a model.
 
-    Measured were eight behind NVLink: with fewer, or behind PCIe, nobody has published what is good.
+    The published measurements are of eight cards with NVLink; there are none for fewer cards, or for PCIe.
     """
     return _floor(_known_good(model, "all_reduce", gpus), "all_reduce", None)
 
@@ -62,7 +62,7 @@ def _floor(known: Optional[KnownGood], measure: str, peak: Optional[float]) -> F
 
 
 def peak_of(model: str, measure: str) -> Optional[float]:
-    """The maker's figure, None where the table has none."""
+    """The maker's figure; None if the table has none."""
     card = card_of(model)
     if measure.startswith(("h2d", "d2h")):
         if card.pcie_generation not in SIXTEEN_LANES or card.pcie_lanes is None:
@@ -72,7 +72,7 @@ def peak_of(model: str, measure: str) -> Optional[float]:
 
 
 def amp_floor(architecture: str) -> Floor:
-    """The `Floor` of mixed over single precision, for an architecture as gpu_node names it."""
+    """The `Floor` of mixed divided by single precision speed, for an architecture as gpu_node names it."""
     row = architecture_named(architecture)
     if row.amp_ratio is None:
         return Floor(None, None, None, "x", "")

@@ -12,14 +12,14 @@ from .files import below, names_in, resolve
 
 PASSWD_FIELDS = 7
 CHARACTER_DEVICES = "/dev/char"
-# Enough examples to act on; the count says how many there are.
+# Enough examples to act on; the count gives their total.
 EXAMPLES = 10
 
 
 def read_lines(root: str, path: str) -> List[List[str]]:
-    """The fields of each line of a file such as /etc/passwd; raises OSError with a reason a person understands."""
+    """The fields of each line of a file such as /etc/passwd; raises OSError with a reason that people understand."""
     try:
-        # A neighbour's name in another encoding must not hide the line that is looked for.
+        # Another line's name in another encoding must not hide the line that is looked for.
         with open(below(root, path), encoding="utf-8", errors="surrogateescape") as file:
             return [line.rstrip("\n").split(":") for line in file if line.strip() and not line.startswith("#")]
     except PermissionError:
@@ -27,7 +27,7 @@ def read_lines(root: str, path: str) -> List[List[str]]:
 
 
 def read_account(root: str, name: str) -> Optional[Dict[str, Any]]:
-    """uid, gid, groups and shell of a local user, or None when /etc/passwd has none of that name."""
+    """uid, gid, groups and shell of a local user, or None if /etc/passwd has none of that name."""
     for fields in read_lines(root, "/etc/passwd"):
         if fields[0] == name:
             if len(fields) != PASSWD_FIELDS:
@@ -40,7 +40,7 @@ def read_account(root: str, name: str) -> Optional[Dict[str, Any]]:
 
 
 def read_password_state(root: str, name: str) -> str:
-    """locked, empty or set: what /etc/shadow holds for the user."""
+    """State of the user's password in /etc/shadow: locked, empty or set."""
     for fields in read_lines(root, "/etc/shadow"):
         if fields[0] == name and len(fields) > 1:
             # A hash never starts with these two; passwd -l puts "!" before it.
@@ -64,7 +64,7 @@ def read_device_access(
 ) -> Dict[str, Dict[str, Any]]:
     """`{path: {readable, writable, mode, owner, group}}` for the account; access lists (setfacl) are not looked at.
 
-    owner  "uid:gid"          group  its name, or its number where /etc/group has none          look  stands for os.stat
+    owner  "uid:gid"          group  its name, or its number if /etc/group has none          look  replaces os.stat
     """
     groups = {fields[2]: fields[0] for fields in read_lines(root, "/etc/group") if len(fields) == 4}
     found = {}
@@ -87,13 +87,13 @@ def read_device_links(root: str, paths: Iterable[str]) -> Dict[str, bool]:
 
 
 def number_of(full: str) -> str:
-    """ "195:0", as /dev/char names a device."""
+    """The device number as /dev/char writes it, "195:0"."""
     number = os.stat(full).st_rdev
     return f"{os.major(number)}:{os.minor(number)}"
 
 
 def why_unsafe(mode: int, owner: int, group: int) -> str:
-    """Why somebody else than root could change such a file, or ""."""
+    """Why somebody other than root could change such a file, or ""."""
     if owner != 0:
         return f"owned by uid {owner}"
     if mode & stat.S_IWOTH:
@@ -104,7 +104,7 @@ def why_unsafe(mode: int, owner: int, group: int) -> str:
 
 
 def read_file(root: str, path: str) -> Optional[Dict[str, Any]]:
-    """What `path` leads to: is_file, executable, mode, and why it is unsafe or ""; None when nothing is there."""
+    """What `path` leads to: is_file, executable, mode, and why it is unsafe or ""; None if nothing is there."""
     full = resolve(root, path)
     if full is None:
         return None
@@ -118,7 +118,7 @@ def read_file(root: str, path: str) -> Optional[Dict[str, Any]]:
 
 
 def read_unsafe_files(root: str, paths: Iterable[str]) -> Dict[str, Any]:
-    """Walk `paths` and report what others than root may change.
+    """Walk `paths` and report what users other than root may change.
 
     Returns `{missing: [path], looked_at: number, unsafe_count: number, unsafe: [examples]}`; raises OSError for a
     folder that cannot be listed, since what it holds is then not known.
@@ -134,7 +134,7 @@ def read_unsafe_files(root: str, paths: Iterable[str]) -> Dict[str, Any]:
         for name in _walk(full):
             status = os.lstat(name)
             looked_at += 1
-            # The mode of a link is never used; what it leads to is looked at where it lies.
+            # The mode of a link is never used; its target is examined at its own place.
             reason = "" if stat.S_ISLNK(status.st_mode) else why_unsafe(status.st_mode, status.st_uid, status.st_gid)
             if reason:
                 unsafe_count += 1

@@ -11,7 +11,7 @@ from .access import read_lines
 from .bounded import Finished, run_bounded
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# uid, gid and the like are 32 bits; the last is "no change" to the kernel (setresuid(2)).
+# uid, gid and the like have 32 bits; the highest value means "no change" to the kernel (setresuid(2)).
 HIGHEST_ID = 2**32 - 2
 
 Account = NamedTuple("Account", [("name", str), ("uid", int), ("gid", int), ("gids", List[int])])
@@ -19,9 +19,9 @@ Account.__doc__ = """An account as the kernel sees it: its name, uid, gid, and a
 
 
 def find_account(name: str, root: str = "/") -> Account:
-    """The account of that name, ValueError when there is none.
+    """The account of that name; ValueError if there is none.
 
-    Of this machine by its own user database (LDAP and the like included), below another `root` by the files there.
+    On this machine, its user database is asked (including LDAP and the like); below another `root`, the files there.
     """
     if root != "/":
         return _account_below(root, name)
@@ -33,9 +33,9 @@ def find_account(name: str, root: str = "/") -> Account:
 
 
 def ordinary_account(name: str, root: str = "/") -> Account:
-    """As whom root runs what is not root's: the account of that name; ValueError also for one that has root's uid.
+    """The account as which root runs programs that are not root's; ValueError also for one that has root's uid.
 
-    A caller who is not root runs it as themselves, for they can do no other.
+    A caller who is not root gets their own account, since they can use no other.
     """
     if os.geteuid() != 0:
         return Account(str(os.geteuid()), os.geteuid(), os.getegid(), os.getgroups())
@@ -56,7 +56,7 @@ def _account_below(root: str, name: str) -> Account:
 
 
 def giving_up_root(account: Account) -> Callable[[], None]:
-    """What a child of root calls before its program starts; it raises OSError rather than go on with any right."""
+    """Called in root's child before its program starts; raises OSError rather than continue with any root right."""
 
     def become() -> None:
         # In this order: without uid 0 nobody may change groups.
@@ -68,9 +68,9 @@ def giving_up_root(account: Account) -> Callable[[], None]:
 
 
 def run_as(command: List[str], account: Account, seconds: float) -> Finished:
-    """Run `command` for at most `seconds` s as `account`, in an empty home of its own; a `bounded.Finished`.
+    """Run `command` for at most `seconds` s as `account`, in a new, empty home; a `bounded.Finished`.
 
-    It gets nothing of the caller's environment, and its files are private. OSError when no folder can be made.
+    It gets nothing of the caller's environment, and its files are private. OSError if no folder can be made.
     """
     become = giving_up_root(account) if os.geteuid() == 0 else None
     home = tempfile.mkdtemp(prefix="gpuwright-")
@@ -90,5 +90,5 @@ def run_as(command: List[str], account: Account, seconds: float) -> Finished:
 
 
 def environment_of(name: str, home: str) -> Dict[str, str]:
-    """The whole environment of a program that must not depend on who asked for it."""
+    """The whole environment of a program that must not depend on who started it."""
     return {"HOME": home, "PATH": PATH, "LANG": "C.UTF-8", "USER": name, "LOGNAME": name}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a program under a deadline that holds even when the program cannot be killed.
 
-A program that waits for a broken GPU sits in uninterruptible sleep: SIGKILL is only queued for it, and who waits for it
-waits for ever (`timeout(1)` and `subprocess.run(timeout=...)` included). So nothing here waits for a child: its output
+A program that waits for a broken GPU is in uninterruptible sleep: SIGKILL is only queued, and a process that waits for
+it waits forever (as `timeout(1)` and `subprocess.run(timeout=...)` do). So nothing here waits for a child: its output
 is read without blocking, at the deadline its process group gets a signal, and the child is left to the kernel.
 """
 
@@ -16,22 +16,22 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence,
 
 from .program_path import cleaned_list, search_folders
 
-# Far above any honest answer: nvidia-smi's XML of eight busy GPUs stays below 1 MiB.
+# Far above any normal output: nvidia-smi's XML for eight busy GPUs stays below 1 MiB.
 DEFAULT_LIMIT_BYTES = 8 * 1024 * 1024
 CHUNK_BYTES = 65536
 POLL_SECONDS = 0.02
 
 
 class Finished(NamedTuple):
-    """What became of a program.
+    """The result of a program.
 
-    rc         exit status, negative for a signal; None when the program was not started, timed out or was cut off
-    stdout     text, undecodable bytes replaced; what had arrived by the deadline when there was one
+    rc         exit status, negative for a signal; None if the program was not started, timed out or was stopped
+    stdout     text, undecodable bytes replaced; after a timeout, what had arrived by the deadline
     stderr     the same
     timed_out  the deadline passed; the program may still exist, unkillable
     missing    there is no such program
     truncated  the program wrote more than the limit and was stopped
-    problem    one sentence when rc is None, else ""
+    problem    one sentence if rc is None, else ""
     """
 
     rc: Optional[int]
@@ -44,9 +44,9 @@ class Finished(NamedTuple):
 
 
 def find_program(name: str, environment: Optional[Mapping[str, str]] = None) -> Optional[str]:
-    """Full path of the executable `name`, or None; looks in PATH, then in the folders that PATH may lack.
+    """Full path of the executable `name`, or None; looks in PATH, then in folders that PATH may lack.
 
-    Never in the working directory, and for root never where somebody else could put a program (`program_path`).
+    Never looks in the working directory, and for root never where somebody else could put a program (`program_path`).
     """
     if os.path.dirname(name) and not os.path.isabs(name):
         return None
@@ -57,7 +57,7 @@ def find_program(name: str, environment: Optional[Mapping[str, str]] = None) -> 
 def program_environment() -> Dict[str, str]:
     """The caller's environment with untranslated messages, so that they can be compared with known texts.
 
-    What the program starts or loads itself does not come from the working directory either.
+    Nothing that the program itself starts or loads comes from the working directory, either.
     """
     environment = {name: value for name, value in os.environ.items() if name != "LANGUAGE"}
     environment["LC_ALL"] = "C.UTF-8"
@@ -78,29 +78,30 @@ def run_bounded(
 ) -> Finished:
     """Run `command` (a list, no shell) for at most `timeout` seconds: a `Finished`; never raises for the program.
 
-    `limit_bytes` bounds stdout and stderr each. `stop_signal` goes to the whole process group at the deadline; SIGTERM
-    suits programs that must not be torn off, such as a package transaction. `environment` replaces the caller's, and
-    `before_start` is called in the child just before the program, for instance to give up root.
+    `limit_bytes` limits stdout and stderr separately. At the deadline, the whole process group gets `stop_signal`;
+    SIGTERM suits programs that must not be killed halfway, such as a package transaction. `environment` replaces the
+    caller's, and `before_start` is called in the child just before the program, for instance to give up root's rights.
     """
     executable = find_program(command[0])
     if executable is None:
         return _not_started(command[0])
     deadline = time.monotonic() + timeout
     try:
-        # A session of its own: the signal reaches helpers too, and no terminal is left for it to ask a question on.
+        # A new session: the signal also reaches helpers, and there is no terminal on which the program could ask a
+        # question.
         child = subprocess.Popen(
             [executable, *command[1:]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=program_environment() if environment is None else environment,
-            # Not the caller's folder, which may be anybody's.
+            # Not the caller's folder, which anybody may own.
             cwd="/",
             start_new_session=True,
             preexec_fn=before_start,
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        # ValueError: an argument that no program can be given, such as one with a null byte.
+        # ValueError: an argument that cannot be passed to a program, such as one with a null byte.
         problem = f"{executable} cannot be run: {getattr(error, 'strerror', None) or error}"
         return Finished(None, "", "", False, False, False, problem)
     if child.stdout is None or child.stderr is None:
@@ -119,7 +120,7 @@ def run_bounded(
 
 
 def _not_started(name: str) -> Finished:
-    """The answer for a program that the search did not find: absent, or a file without permission to run."""
+    """The result for a program that the search did not find: absent, or a file without permission to run."""
     if os.path.dirname(name) and not os.path.isabs(name):
         problem = f"{name} is not run: expected the name of a program or its absolute path"
         return Finished(None, "", "", False, True, False, problem)
@@ -139,7 +140,7 @@ def _collect(child: "subprocess.Popen[bytes]", deadline: float, limit_bytes: int
             os.set_blocking(stream.fileno(), False)
             selector.register(stream, selectors.EVENT_READ)
         while True:
-            # Asked before reading: what the child wrote before it ended is then sure to be in the pipe.
+            # Checked before reading: everything that the child wrote before it ended is then in the pipe.
             ended = child.poll() is not None
             wait = 0 if ended else min(POLL_SECONDS, max(0, deadline - time.monotonic()))
             if selector.get_map():
@@ -151,7 +152,8 @@ def _collect(child: "subprocess.Popen[bytes]", deadline: float, limit_bytes: int
                 for data in output.values():
                     del data[limit_bytes:]
                 return output, "too much"
-            # A helper that outlives the child may hold the pipe open, so the end of the child counts, not the pipe's.
+            # A helper that outlives the child may hold the pipe open, so the end of the child counts, not that of the
+            # pipe.
             if ended and not got_any:
                 return output, "finished"
             if not ended and time.monotonic() >= deadline:
@@ -159,7 +161,7 @@ def _collect(child: "subprocess.Popen[bytes]", deadline: float, limit_bytes: int
 
 
 def _read_ready(selector: selectors.BaseSelector, wait: float, output: Dict[Any, bytearray]) -> bool:
-    """One chunk from every stream that has some; True when anything arrived."""
+    """Read one chunk from every stream that has data; True if anything arrived."""
     got_any = False
     for key, _events in selector.select(wait):
         try:
@@ -179,5 +181,5 @@ def _signal_group(child: "subprocess.Popen[bytes]", stop_signal: int) -> None:
         os.killpg(child.pid, stop_signal)
     except (ProcessLookupError, PermissionError):
         return
-    # Collects the child if it is already gone; `poll` does not wait.
+    # Reaps the child if it has already ended; `poll` does not wait.
     child.poll()

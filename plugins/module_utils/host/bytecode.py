@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled modules beside a library that ordinary users run: they cannot write them and would compile at each start."""
+"""Compiled modules of a library for ordinary users, who cannot write them and would compile at each start."""
 
 import json
 import os
@@ -8,8 +8,8 @@ from typing import Iterable, List, Optional
 from .bounded import run_bounded
 
 SECONDS = 300
-# Run by the interpreter that will import the library, for only that one knows where and how its compiled files lie.
-# The modes do not follow root's umask: under 077 nobody else could read them.
+# Run by the interpreter that will import the library, since only that one knows the place and format of its compiled
+# files. The modes do not follow root's umask: under 077, nobody else could read them.
 COMPILE = """
 import importlib.util, json, os, py_compile, struct, sys
 
@@ -46,17 +46,17 @@ print(json.dumps(sorted(stale)))
 
 
 def first_interpreter(candidates: Iterable[str]) -> Optional[str]:
-    """The first of the paths that is there, as the tools' own first lines choose; None without any."""
+    """The first of the paths that exists, as the tools' own first lines choose it; None if none does."""
     return next((path for path in candidates if os.access(path, os.X_OK)), None)
 
 
 def compile_modules(folder: str, python: str, write: bool) -> List[str]:
     """Modules below `folder` whose compiled file was missing, stale or unreadable for others under `python`, by name.
 
-    Writes them when `write` is true. Raises OSError where the interpreter or the compilation fails.
+    Writes them if `write` is true. Raises OSError if the interpreter or the compilation fails.
     """
     command = [python, "-I", "-S", "-c", COMPILE, folder, "write" if write else "look"]
-    # This variable would turn the compiled files into such as are checked by reading the whole source.
+    # With this variable, Python would check the compiled files by reading the whole source.
     environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
     done = run_bounded(command, SECONDS, environment=environment)
     if done.rc != 0:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much CPU time the control groups around this process allow.
 
-CPU sets and memory nodes of a cgroup need no reading here: sched_getaffinity(2) and Mems_allowed_list already are what
-the kernel lets this process use. Only the quota (cpu.max, cpu.cfs_quota_us) shows nowhere else.
+CPU sets and memory nodes of a cgroup need not be read here: sched_getaffinity(2) and Mems_allowed_list already give
+what the kernel lets this process use. Only the quota (cpu.max, cpu.cfs_quota_us) is visible nowhere else.
 Sources: Linux Documentation/admin-guide/cgroup-v2.rst, Documentation/scheduler/sched-bwc.rst, cgroups(7).
 """
 
@@ -10,7 +10,7 @@ import os
 
 from .files import exists, read_text, to_int
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Optional
@@ -21,7 +21,7 @@ LEGACY = ("/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu")
 
 
 def cpu_quota(root: str = "/") -> "Optional[float]":
-    """CPUs' worth of time that the tightest cgroup around this process grants, None when nothing limits it."""
+    """CPU time, in CPUs, that the tightest cgroup around this process allows; None if nothing limits it."""
     limits: "List[Optional[float]]" = []
     for line in (read_text(root, "/proc/self/cgroup") or "").splitlines():
         _, _, rest = line.partition(":")
@@ -35,7 +35,7 @@ def cpu_quota(root: str = "/") -> "Optional[float]":
 
 
 def _upwards(mount: str, path: str) -> "List[str]":
-    """Folders of a cgroup and of all above it; in a container the inner ones may not be there, and read as nothing."""
+    """Folders of a cgroup and of all above it; in a container, the inner ones may not exist, and read as empty."""
     path = os.path.normpath("/" + path.strip("/"))
     folders = [mount]
     while path not in ("/", "//"):
@@ -54,6 +54,6 @@ def _legacy_limit(root: str, folder: str) -> "Optional[float]":
 
 
 def _ratio(quota: "Optional[str]", period: "Optional[str]") -> "Optional[float]":
-    """Quota over period as CPUs; None for "max", for -1 and for what is no number."""
+    """Quota over period as CPUs; None for "max", for -1 and for anything that is not a number."""
     allowed, each = to_int(quota), to_int(period)
     return allowed / each if allowed and each and allowed > 0 and each > 0 else None

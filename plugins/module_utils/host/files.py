@@ -3,7 +3,7 @@
 
 import os
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, Optional
@@ -13,12 +13,12 @@ MAX_LINKS = 40
 
 
 def below(root: str, path: str) -> str:
-    """Where the host's absolute `path` lies below `root`, links not followed."""
+    """The place of the host's absolute `path` below `root`, links not followed."""
     return os.path.join(root, path.lstrip("/"))
 
 
 def resolve(root: str, path: str) -> "Optional[str]":
-    """Follow links as the host itself would, absolute ones starting again at `root`; None when that leads nowhere."""
+    """Follow links as the host itself would, absolute ones starting again at `root`; None if that leads nowhere."""
     todo = [part for part in path.split("/") if part]
     here: "List[str]" = []
     links = 0
@@ -29,7 +29,7 @@ def resolve(root: str, path: str) -> "Optional[str]":
             continue
         target = link_target(root, "/".join([*here, part]))
         if target is None:
-            # Not a link, or not there: the last question, whether it exists, settles which.
+            # Not a link, or it does not exist: the last check, for existence, decides which.
             here.append(part)
             continue
         links += 1
@@ -46,14 +46,14 @@ def resolve(root: str, path: str) -> "Optional[str]":
 
 
 def exists(root: str, path: str) -> bool:
-    """Whether the host has `path`, a link to nothing not counted."""
+    """Whether the host has `path`; a link to nothing does not count."""
     return resolve(root, path) is not None
 
 
 def read_bytes(root: str, path: str) -> "Optional[bytes]":
     """At most 1 MiB of the file, or None."""
     full = resolve(root, path)
-    # A regular file by kind: opening a pipe or a terminal that lies in its place could wait for ever.
+    # Only a regular file: opening a pipe or a terminal in its place could wait forever.
     if full is None or not os.path.isfile(full):
         return None
     try:
@@ -64,18 +64,18 @@ def read_bytes(root: str, path: str) -> "Optional[bytes]":
 
 
 def read_text(root: str, path: str) -> "Optional[str]":
-    """The file's text without surrounding white space, undecodable bytes replaced; None when it cannot be read."""
+    """The file's text without surrounding white space, undecodable bytes replaced; None if it cannot be read."""
     data = read_bytes(root, path)
     return None if data is None else data.decode("utf-8", "replace").strip()
 
 
 def is_digits(text: str, most: int) -> bool:
-    """Whether the text is 1 to `most` decimal digits; str.isdigit() also takes those of other scripts."""
+    """Whether the text is 1 to `most` decimal digits; str.isdigit() also accepts digits of other scripts."""
     return 0 < len(text) <= most and not text.strip("0123456789")
 
 
 def to_int(text: "Optional[str]") -> "Optional[int]":
-    """A decimal number, or None; stricter than int(), which also takes "1_0" and digits of other scripts."""
+    """A decimal number, or None; stricter than int(), which also accepts "1_0" and digits of other scripts."""
     text = text or ""
     return int(text) if is_digits(text[text.startswith("-") :], 18) else None
 
@@ -86,7 +86,7 @@ def read_int(root: str, path: str) -> "Optional[int]":
 
 
 def names_in(root: str, folder: str) -> "List[str]":
-    """Sorted names in a folder; empty when there is none or it cannot be read."""
+    """Sorted names in a folder; empty if there is no such folder or it cannot be read."""
     full = resolve(root, folder)
     try:
         return sorted(os.listdir(full)) if full else []
@@ -99,7 +99,7 @@ def link_target(root: str, path: str) -> "Optional[str]":
     try:
         return os.readlink(below(root, path))
     except (OSError, ValueError):
-        # ValueError: a name made from a damaged file may hold a byte that no path can.
+        # ValueError: a name from a damaged file may contain a byte that no path can.
         return None
 
 
@@ -114,7 +114,7 @@ def read_assignments(root: str, path: str) -> "Dict[str, str]":
 
 
 def read_colon_lines(text: "Optional[str]") -> "Dict[str, str]":
-    """Lines `name: value` as a dict; of a repeated name the first value counts (cpuinfo, meminfo, modinfo)."""
+    """Lines `name: value` as a dict; if a name is repeated, the first value counts (cpuinfo, meminfo, modinfo)."""
     found: "Dict[str, str]" = {}
     for line in (text or "").splitlines():
         name, separator, value = line.partition(":")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Examine things one by one where a single look may never return.
 
-The memory map of a process is guarded by a lock that a process hanging in the driver may hold for ever (proc(5), `maps`
-and `cmdline`); who waits for it hangs, too. So a child looks, its answers come through a pipe, and a child that is
-silent for too long is left behind, with the thing that it looked at counted as unreadable.
+The memory map of a process is guarded by a lock that a process hanging in the driver may hold forever (proc(5), `maps`
+and `cmdline`); a process that waits for the lock hangs, too. So a child looks, its answers come through a pipe, and a
+child that is silent for too long is left behind; the thing that it was looking at counts as unreadable.
 """
 
 import json
@@ -14,14 +14,14 @@ import time
 from typing import Any, Callable, List, Sequence
 
 CHUNK_BYTES = 65536
-# With this many things that never answered the rest is given up, so that a node full of them is still told.
+# After this many things that never answered, the rest is given up, so that a node full of them still gets a report.
 MOST_SILENT = 8
 
 
 def examine_each(examine: Callable[[Any], Any], things: Sequence[Any], seconds: float) -> List[Any]:
-    """What `examine` returned for each of `things`, in their order; None for one that raised or stayed silent.
+    """What `examine` returned for each of `things`, in order; None for one that raised or gave no answer in time.
 
-    examine  returns something that JSON can hold          seconds  that one thing may take
+    examine  returns something that JSON can hold          seconds  limit for one thing
     """
     answers = []  # type: List[Any]
     silent = 0
@@ -34,7 +34,7 @@ def examine_each(examine: Callable[[Any], Any], things: Sequence[Any], seconds: 
 
 
 def _examine_some(examine: Callable[[Any], Any], things: Sequence[Any], seconds: float) -> List[Any]:
-    """The answers of one child, up to the thing at which it stopped."""
+    """The answers of one child, up to the thing at which it hung."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -49,7 +49,7 @@ def _examine_some(examine: Callable[[Any], Any], things: Sequence[Any], seconds:
 
 
 def _answer(examine: Callable[[Any], Any], things: Sequence[Any], reading: int, writing: int) -> None:
-    """In the child: one line for each thing, then its end."""
+    """In the child: write one line for each thing, then end."""
     try:
         os.close(reading)
         for thing in things:
@@ -61,12 +61,12 @@ def _answer(examine: Callable[[Any], Any], things: Sequence[Any], reading: int, 
             while data:
                 data = data[os.write(writing, data) :]
     finally:
-        # Nothing of the parent's may be run twice, such as handlers at exit and buffered output.
+        # Nothing of the parent's may run twice, such as exit handlers and buffered output.
         os._exit(0)
 
 
 def _read_lines(reading: int, wanted: int, seconds: float) -> List[bytes]:
-    """Complete lines, until there are as many as wanted, the child has ended or nothing came for that long."""
+    """Complete lines, until there are as many as wanted, the child has ended, or nothing has come for that long."""
     data = b""
     deadline = time.monotonic() + seconds
     while data.count(b"\n") < wanted:

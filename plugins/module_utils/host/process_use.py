@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one process uses: GPUs, Python environments below one folder, and the service, job or container it belongs to.
 
-An environment's interpreter is a link to the system's own, so the program file alone says little: what counts is what
+An environment's interpreter is a link to the system's own, so the program file alone says little: what matters is what
 the process has mapped into its memory, and the name by which it was called.
 """
 
@@ -15,7 +15,7 @@ from .processes import command_name
 
 VENVS = "/opt/gpuwright/venvs"
 CARD = re.compile(r"/dev/(nvidia[0-9]+)(?: \(deleted\))?$")
-# What NVIDIA's runtimes mount into a container to which they give a GPU.
+# Files that NVIDIA's runtimes mount into a container to which they give a GPU.
 GIVEN = re.compile(r"/dev/nvidia[0-9]+$|/libcuda\.so(?:\.[0-9.]+)?$")
 INTERPRETER = re.compile(r"(?:platform-)?python[0-9.]*$")
 DELETED = " (deleted)"
@@ -26,14 +26,14 @@ CONTAINER = re.compile(
     r"(?:conmon-)?([0-9a-f]{12,64})(?:\.scope)?(?=/|$)",
     re.MULTILINE,
 )
-# A person's own manager (user@1001.service) is no service in this sense.
+# A user's own service manager (user@1001.service) is not a service in this sense.
 UNIT = re.compile(r"/((?!user@)[^/\n]+\.service)(?=/|$)", re.MULTILINE)
 MOST_BYTES = 64 * 1024 * 1024
 MOST_ARGUMENTS_BYTES = 256 * 1024
 
 
 class Folder(object):
-    """The folder of environments, as this process and as any other sees it."""
+    """The folder of environments, as seen by this process and by any other."""
 
     def __init__(self, root: str, venvs: str = VENVS) -> None:
         self.root, self.venvs = root, venvs
@@ -47,7 +47,7 @@ class Folder(object):
         self._like_ours = {}  # type: Dict[int, bool]
 
     def sees_as_we_do(self, pid: int) -> bool:
-        """Whether the process has our mounts; so it is taken to be where nobody can tell."""
+        """Whether the process has our mounts; if that cannot be determined, it is assumed."""
         if pid not in self._like_ours:
             mounts = _namespace(self.root, pid)
             self._like_ours[pid] = None in (mounts, self.own_mounts) or mounts == self.own_mounts
@@ -69,9 +69,9 @@ class Folder(object):
         return self._seen[namespace]
 
     def environment_of(self, pid: int, path: str) -> str:
-        """Which environment the path of a process lies in, as a path of the host; "" for none.
+        """The environment that contains this path of a process, as a path of the host; "" for none.
 
-        Where the mounts of another view cannot be read the path is taken by its words.
+        If the mounts that the process sees cannot be read, its path is taken literally.
         """
         names = [rest_below(folder, path) for folder in {self.venvs, self.real}]
         if not self.sees_as_we_do(pid) and self.place:
@@ -112,14 +112,15 @@ def _text(name: str) -> str:
 def read_use(folder: Folder, pid: int) -> Dict[str, Any]:
     """What the process uses; empty for nothing.
 
-    name, cards (names such as nvidia0), given (whether its container was given a GPU), environments (which it runs
-    from), held (which it has open or works in), by_link (whether it was called by a link to an environment, whose
-    change it would see), unit, job, container ("" for none), denied (whether this process may not examine it)
+    name, cards (names such as nvidia0), given (whether its container was given a GPU), environments (that it runs
+    from), held (that it has open or has as working folder), by_link (whether it was started through a link to an
+    environment, and would notice that link change), unit, job, container ("" for none), denied (whether this process
+    may not examine it)
     """
     root, home = folder.root, _living(folder.root, pid)
     group = "\n".join(folder.groups(pid))
     container, unit = _last(CONTAINER, group), _last(UNIT, group)
-    # A service inside a container, or a container that a service runs: the inner one tells more.
+    # For a service inside a container, or a container that a service runs, the inner one is more informative.
     inner_is_unit = unit is not None and (container is None or unit.start() > container.start())
     found = {
         "name": command_name(root, pid),
@@ -151,7 +152,7 @@ def read_use(folder: Folder, pid: int) -> Dict[str, Any]:
 
 
 def _living(root: str, pid: int) -> str:
-    """The folder of the process, or where its first thread has ended before others, that of one that lives."""
+    """The /proc folder of the process or, if its first thread has ended before others, of a thread that is alive."""
     home = f"/proc/{pid}"
     if not _is_zombie(root, home):
         return home
@@ -165,7 +166,7 @@ def _is_zombie(root: str, home: str) -> bool:
 
 
 def _guarded(found: Dict[str, Any], read: Callable[[], List[str]]) -> List[str]:
-    """The list that `read` gives; a process that has ended has nothing, one that may not be examined is marked."""
+    """The list from `read`; empty for a process that has ended; one that may not be examined is marked."""
     try:
         return read()
     except PermissionError:
@@ -182,7 +183,7 @@ def _open_files(root: str, home: str) -> List[str]:
         try:
             paths.append(_text(os.readlink(os.path.join(folder, name))))
         except PermissionError:
-            # Root without CAP_SYS_PTRACE may list them and not see where they lead.
+            # Root without CAP_SYS_PTRACE may list them but not see where they lead.
             raise
         except OSError:
             continue
@@ -190,7 +191,7 @@ def _open_files(root: str, home: str) -> List[str]:
 
 
 def _places(root: str, home: str) -> List[str]:
-    """Where the process stands: its working and its root folder."""
+    """The working folder and the root folder of the process."""
     paths = [_link(root, f"{home}/{name}") for name in ("cwd", "root")]
     return [path for path in paths if path and path != "/"]
 
@@ -208,14 +209,14 @@ def _mapped(root: str, home: str) -> Iterator[str]:
 
 
 def _called(root: str, home: str, folder: Folder) -> List[str]:
-    """The paths by which it was called: of the program, and where that is an interpreter also of what this runs."""
+    """The paths with which it was started: the program's and, for an interpreter, also that of the script it runs."""
     words = _words(root, home + "/cmdline")
     program = os.path.basename(_link(root, home + "/exe") or (words or [""])[0])
     if not INTERPRETER.match(program.replace(DELETED, "")):
         return [word for word in words[:1] if word.startswith("/")]
     found = [word for word in words if word.startswith("/")]
     if words and not words[0].startswith("/"):
-        # Called by its bare name in a shell that has an environment activated.
+        # Started by its bare name in a shell in which an environment is activated.
         active = [word[len("VIRTUAL_ENV=") :] for word in _words(root, home + "/environ")
                   if word.startswith("VIRTUAL_ENV=/")]  # fmt: skip
         found = active[:1] + found
@@ -232,7 +233,7 @@ def _words(root: str, path: str) -> List[str]:
 
 
 def _is_link(folder: Folder, path: str) -> bool:
-    """Whether the path begins with a link to an environment: what is imported later then comes from where it leads."""
+    """Whether the path begins with a link to an environment: later imports then come from wherever the link leads."""
     for top in {folder.venvs, folder.real}:
         rest = rest_below(top, path)
         if rest and _link(folder.root, f"{folder.real}/{rest.split('/')[0]}") is not None:
@@ -246,6 +247,6 @@ def _first(pattern: Pattern[str], text: str, group: int) -> str:
 
 
 def _last(pattern: Pattern[str], text: str) -> Optional[Match[str]]:
-    """The last match, which of a control group's path is the innermost part; None without one."""
+    """The last match, which is the innermost part of a control group's path; None if there is none."""
     found = list(pattern.finditer(text))
     return found[-1] if found else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which processes /proc shows, and whether it keeps those of other users from who asks.
+"""Which processes /proc shows, and whether it hides those of other users from this process.
 
-With the mount option hidepid a listing of /proc is complete and readable, and lacks what matters: an empty answer then
-says nothing. Source: proc(5), Linux Documentation/filesystems/proc.rst.
+With the mount option hidepid, a listing of /proc looks complete and readable, but lacks other users' processes: an
+empty answer then says nothing. Source: proc(5), Linux Documentation/filesystems/proc.rst.
 """
 
 import os
@@ -13,20 +13,20 @@ from .files import names_in, read_colon_lines, read_text, to_int
 
 MOUNTS = "/proc/self/mountinfo"
 HIDING = re.compile(r"(?:^|,)hidepid=(1|2|4|noaccess|invisible|ptraceable)(?:,|$)")
-# Of this group everybody sees all, but for the strictest form.
+# Members of this group see all processes, except with the strictest setting.
 GROUP = re.compile(r"(?:^|,)gid=([0-9]{1,10})(?:,|$)")
 STRICTEST = ("4", "ptraceable")
-# linux/capability.h; who has it sees every process.
+# linux/capability.h; a process that has it sees every process.
 CAP_SYS_PTRACE = 19
 
 
 def process_ids(root: str = "/") -> List[int]:
-    """Ids of the processes that /proc shows, ascending; without those that `why_hidden` tells of."""
+    """Ids of the processes that /proc shows, ascending; without those that are hidden (see `why_hidden`)."""
     return sorted(int(name) for name in names_in(root, "/proc") if name.isdigit())
 
 
 def why_hidden(root: str = "/", groups: Optional[Collection[int]] = None, privileged: Optional[bool] = None) -> str:
-    """Why /proc does not show this process the others' processes; "" when it shows them all.
+    """Why /proc does not show this process those of other users; "" if it shows them all.
 
     `groups` (numbers) and `privileged` default to those of this process.
     """
@@ -39,14 +39,14 @@ def why_hidden(root: str = "/", groups: Optional[Collection[int]] = None, privil
         if group is None or word in STRICTEST or group not in (_own_groups() if groups is None else groups):
             return f"/proc is mounted with hidepid={word}: only root sees the processes of others"
     pids = process_ids(root)
-    # Every process table has it, a container's too; security modules hide without a mount option.
+    # Every process table has process 1, also a container's; security modules hide processes without a mount option.
     if pids and pids[0] != 1:
         return "/proc does not show process 1, so it does not show all: only root sees the processes of others"
     return ""
 
 
 def hiding_option(root: str = "/") -> Optional[Tuple[str, Optional[int]]]:
-    """(word, gid or None) of the option hidepid with which /proc is mounted; None without it."""
+    """(word, gid or None) of the option hidepid with which /proc is mounted; None if it has no such option."""
     found = None
     for line in (read_text(root, MOUNTS) or "").splitlines():
         # "22 27 0:20 / /proc rw,nosuid shared:5 - proc proc rw,hidepid=invisible,gid=23": a later mount covers it.
@@ -60,7 +60,7 @@ def hiding_option(root: str = "/") -> Optional[Tuple[str, Optional[int]]]:
 
 
 def sees_all(root: str = "/") -> bool:
-    """Whether this process may look at everybody's; where its capabilities cannot be read, whether it is root."""
+    """Whether this process may see everybody's; if its capabilities cannot be read, whether it is root."""
     text = read_colon_lines(read_text(root, "/proc/self/status")).get("CapEff", "")
     if re.match(r"[0-9a-f]{1,16}$", text):
         return bool(int(text, 16) >> CAP_SYS_PTRACE & 1)
@@ -68,16 +68,16 @@ def sees_all(root: str = "/") -> bool:
 
 
 def command_name(root: str, pid: int) -> str:
-    """The name that the kernel keeps of a process, cut to 15 characters; "unknown" when it cannot be read.
+    """The kernel's name for a process, cut to 15 characters; "unknown" if it cannot be read.
 
-    Not its command line: reading that waits for the memory of a process which hangs in the driver.
+    Not its command line: reading that would hang with a process that hangs in the driver.
     """
     return read_text(root, f"/proc/{pid}/comm") or "unknown"
 
 
 def parent_of(root: str, pid: int) -> Optional[int]:
     """The parent's id, or None."""
-    # The name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end.
+    # The name in parentheses may itself contain spaces and parentheses, so the fields are counted from its end.
     fields = (read_text(root, f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
     return to_int(fields[1]) if len(fields) > 1 else None
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which folders programs are looked for. What root runs must lie where root alone can put something.
+"""The folders in which programs are looked for. What root runs must be where only root can put files.
 
-An empty part of PATH, or of LD_LIBRARY_PATH, is the working directory (execvp(3), ld.so(8)), which may be anybody's.
+An empty part of PATH, or of LD_LIBRARY_PATH, means the working directory (execvp(3), ld.so(8)), which may be anybody's.
 """
 
 import os
 import stat
 from typing import List
 
-# Folders in which administration programs live and which sudo or a service may leave out of PATH.
+# Folders with administration programs, which sudo or a service may leave out of PATH.
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
@@ -22,7 +22,7 @@ def trusted_folders(path: str) -> List[str]:
     folders = absolute_parts(path)
     if os.geteuid() != 0:
         return folders
-    # The system's own folders are taken as they are: on Debian the group staff may write to /usr/local.
+    # The system's own folders are accepted as they are: on Debian, the group staff may write to /usr/local.
     return [folder for folder in folders if folder in SYSTEM_FOLDERS or is_roots_alone(folder)]
 
 
@@ -37,9 +37,9 @@ def cleaned_list(path: str) -> str:
 
 
 def is_roots_alone(folder: str) -> bool:
-    """Whether only root can change what lies in `folder`, and what `folder` is; False when it cannot be examined.
+    """Whether only root can change the content of `folder`, and replace it; False if it cannot be examined.
 
-    The owner of a folder above could put another in its place, except where the sticky bit keeps that from him.
+    The owner of a folder above could put another in its place, unless the sticky bit prevents that.
     """
     here = os.path.realpath(folder)
     try:
@@ -56,6 +56,6 @@ def is_roots_alone(folder: str) -> bool:
 
 
 def _is_closed(status: os.stat_result) -> bool:
-    """Owned by root, and writable by nobody else."""
+    """Whether it is owned by root, and writable by nobody else."""
     by_group = status.st_mode & stat.S_IWGRP and status.st_gid != 0
     return status.st_uid == 0 and not status.st_mode & stat.S_IWOTH and not by_group

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What gpu-run needs of a named tuple; importing collections and making five of them takes a fifth of its start."""
+"""The parts of a named tuple that gpu-run needs; importing collections and making five takes a fifth of its start."""
 
-# Importing typing takes as long: its names are for the type checker alone.
+# Importing typing takes just as long: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Tuple, TypeVar
@@ -34,7 +34,8 @@ class Record:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and type(self) is type(other) and self.as_dict() == other.as_dict()
 
-    # Fields may hold sets and dicts. This is how Python spells it, which the type of object does not provide for.
+    # Fields may hold sets and dicts, so a record has no hash. Python spells it so, which `object`'s type does not allow
+    # for.
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ def compare_versions(left: str, right: str) -> int:
 
 
 def _rank(parts: List[str], index: int) -> Tuple[int, int, str]:
-    """A sortable stand-in for one segment; past the end counts as a segment of its own."""
+    """A sortable value for one segment; the end of the text counts as a segment, too."""
     if index >= len(parts):
         return (1, 0, "")
     part = parts[index]
@@ -36,7 +36,7 @@ def _rank(parts: List[str], index: int) -> Tuple[int, int, str]:
 
 
 def compare_kernels(left: str, right: str) -> int:
-    """Order kernel releases such as 4.18.0-477.10.1.el8_8.x86_64: first what is before the dash, then the rest."""
+    """Order kernel releases such as 4.18.0-477.10.1.el8_8.x86_64: first the part before the dash, then the rest."""
     left_version, _dash, left_release = left.partition("-")
     right_version, _dash, right_release = right.partition("-")
     return compare_versions(left_version, right_version) or compare_versions(left_release, right_release)

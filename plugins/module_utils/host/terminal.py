@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standard output that takes every text: under the C locale Python 3.6 has ASCII alone, and would end with an error."""
+"""Standard output that accepts any text: under the C locale, Python 3.6 only has ASCII and would end with an error."""
 
 import io
 import sys
@@ -11,13 +11,13 @@ def escape_output() -> None:
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")
     elif hasattr(stream, "detach") and getattr(stream, "errors", None) not in (None, "backslashreplace"):
-        # Python 3.6 can only put another stream into its place.
+        # In Python 3.6, the stream can only be replaced.
         encoding, by_line = stream.encoding, bool(stream.line_buffering)
         sys.stdout = io.TextIOWrapper(stream.detach(), encoding, "backslashreplace", line_buffering=by_line)
 
 
 def print_utf8(text: str) -> None:
-    """Write text for programs, which expect UTF-8 whatever the locale; halves of characters become "?"."""
+    """Write text for programs, which expect UTF-8 whatever the locale; incomplete characters become "?"."""
     sys.stdout.flush()
     binary = getattr(sys.stdout, "buffer", None)
     if binary is None:

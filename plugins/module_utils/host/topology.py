@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which CPUs, cores, memory nodes and GPUs a machine has, read from sysfs and procfs; no program is run.
 
-Every function takes `root`, the folder that stands for "/". What cannot be read is None, -1 or left out, never guessed.
+Every function takes `root`, the folder to use as "/". What cannot be read is None, -1 or left out, never guessed.
 Sources: Linux Documentation/ABI (sysfs-devices-node, sysfs-devices-system-cpu, sysfs-bus-pci), set_mempolicy(2).
 """
 
@@ -10,7 +10,7 @@ import os
 from .files import below, exists, names_in, read_colon_lines, read_int, read_text, to_int
 from .record import Record
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import AbstractSet, Dict, Iterable, List, Optional, Sequence, Set
@@ -30,9 +30,9 @@ class Gpu(Record):
 
     index      0, 1, ... in ascending PCI order
     pci_id     domain:bus:device.function as sysfs writes it
-    numa_node  node number, UNKNOWN_NODE where the firmware names none (usual in a virtual machine)
-    uuid       "GPU-..." as the loaded driver tells it, "" without one
-    minor      N of /dev/nvidiaN as the loaded driver tells it, None without one
+    numa_node  node number, UNKNOWN_NODE if the firmware names none (usual in a virtual machine)
+    uuid       "GPU-..." from the loaded driver, "" without one
+    minor      N of /dev/nvidiaN from the loaded driver, None without one
     """
 
     __slots__ = ("index", "pci_id", "numa_node", "uuid", "minor")
@@ -44,7 +44,7 @@ class Gpu(Record):
 
 
 def parse_cpu_list(text: str) -> "Set[int]":
-    """The set of numbers in the kernel's list format, "0-4,10"; ValueError when it is something else."""
+    """The set of numbers in the kernel's list format, "0-4,10"; ValueError if it is something else."""
     numbers: "Set[int]" = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -70,8 +70,8 @@ def format_cpu_list(numbers: "Iterable[int]") -> str:
 
 
 def read_list(root: str, path: str) -> "Optional[Set[int]]":
-    """The set of numbers that a file holds in list format, or None when it cannot be read or understood."""
-    # Opened directly: hundreds of these files are read on a large machine, and nothing in sysfs leads out of it.
+    """The set of numbers that a file holds in list format, or None if it cannot be read or understood."""
+    # Opened directly: hundreds of these files are read on a large machine, and nothing in sysfs leads outside.
     try:
         with open(below(root, path), "rb") as file:
             return _list_or_none(file.read(65536).decode("ascii", "replace").strip())
@@ -82,7 +82,7 @@ def read_list(root: str, path: str) -> "Optional[Set[int]]":
 def find_all_gpus(root: str = "/") -> "List[Gpu]":
     """All NVIDIA GPUs of the machine, in PCI order.
 
-    With a loaded driver these are the GPUs that the driver holds (a container may be shown fewer than the host, and a
+    With a loaded driver, these are the GPUs that the driver holds (a container may be shown fewer than the host, and a
     card given to a virtual machine is missing); without one, every NVIDIA display device on the bus.
     """
     gpus = []
@@ -96,22 +96,22 @@ def find_all_gpus(root: str = "/") -> "List[Gpu]":
 
 
 def reachable_gpus(gpus: "Sequence[Gpu]", root: str = "/") -> "List[Gpu]":
-    """Those GPUs whose device file this process may open, numbered anew as CUDA and nvidia-smi then do.
+    """Those GPUs whose device file this process may open, renumbered as CUDA and nvidia-smi do in that case.
 
-    A batch system or a container withholds cards by their device files and still shows all of them in /proc. Where no
-    device file can be opened at all, nothing is known and all are kept.
+    A batch system or a container withholds cards through their device files, but still shows all of them in /proc. If
+    no device file can be opened at all, nothing is known and all GPUs are kept.
     """
     reachable = [gpu for gpu in gpus if gpu.minor is not None and _may_open(root, gpu.minor)]
     return [gpu.changed(index=index) for index, gpu in enumerate(reachable or gpus)]
 
 
 def gpu_model(pci_id: str, root: str = "/") -> "Optional[str]":
-    """The PCI device id, for example "0x1db4"; None when it cannot be read."""
+    """The PCI device id, for example "0x1db4"; None if it cannot be read."""
     return read_text(root, f"{BUS_FOLDER}/{pci_id}/device")
 
 
 def node_cpus(node: int, root: str = "/") -> "Optional[Set[int]]":
-    """The CPUs of a NUMA node; an empty set for a node without CPUs, None when it cannot be read."""
+    """The CPUs of a NUMA node; an empty set for a node without CPUs, None if it cannot be read."""
     return read_list(root, f"{NODE_FOLDER}/node{node}/cpulist")
 
 
@@ -123,10 +123,10 @@ def all_node_cpus(root: str = "/") -> "Dict[int, Set[int]]":
 
 
 def node_distances(root: str = "/") -> "Dict[int, Dict[int, int]]":
-    """{node: {node: distance}} of the online NUMA nodes as the firmware tells them, 10 to itself (ACPI 6.5, SLIT).
+    """{node: {node: distance}} of the online NUMA nodes according to the firmware, 10 to itself (ACPI 6.5, SLIT).
 
-    A node is left out whose line cannot be read, or has not one number for each online node: they stand in ascending
-    order, holes in the numbering left out.
+    A node is left out if its line cannot be read, or does not have one number for each online node; the numbers are in
+    ascending order of the nodes, without gaps for missing ones.
     """
     named = (to_int(name[4:]) for name in names_in(root, NODE_FOLDER) if name.startswith("node"))
     online = sorted(read_list(root, NODE_FOLDER + "/online") or {node for node in named if node is not None})
@@ -140,13 +140,13 @@ def node_distances(root: str = "/") -> "Dict[int, Dict[int, int]]":
 
 
 def socket_of(cpu: int, root: str = "/") -> "Optional[int]":
-    """The processor package that a CPU lies on, None where that cannot be read or the firmware names none."""
+    """The processor package of a CPU; None if that cannot be read or the firmware names none."""
     package = read_int(root, f"/sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id")
     return package if package is not None and package >= 0 else None
 
 
 def memory_nodes(root: str = "/") -> "Optional[Set[int]]":
-    """The NUMA nodes that have memory and that this process may use, or None when that cannot be read."""
+    """The NUMA nodes that have memory and that this process may use, or None if that cannot be read."""
     present = read_list(root, NODE_FOLDER + "/has_memory")
     status = read_colon_lines(read_text(root, "/proc/self/status"))
     allowed = _list_or_none(status.get("Mems_allowed_list"))
@@ -156,7 +156,7 @@ def memory_nodes(root: str = "/") -> "Optional[Set[int]]":
 
 
 def cores_of(cpus: "AbstractSet[int]", root: str = "/") -> "List[List[int]]":
-    """The physical cores that a set of CPUs lies on, each the sorted list of its CPUs in the set, by first CPU.
+    """The physical cores of a set of CPUs, each as the sorted list of its CPUs in the set, ordered by first CPU.
 
     A CPU whose siblings cannot be read counts as a core.
     """
@@ -179,13 +179,13 @@ def _bus_gpus(root: str) -> "List[str]":
 def _is_gpu(root: str, device: str) -> bool:
     if read_text(root, device + "/vendor") != NVIDIA_VENDOR_ID:
         return False
-    # A virtual function is a slice of a card that is listed itself.
+    # A virtual function is a slice of a card that is itself listed.
     is_virtual_function = exists(root, device + "/physfn")
     return not is_virtual_function and (read_text(root, device + "/class") or "").startswith(DISPLAY_CLASSES)
 
 
 def _pci_order(pci_id: str) -> "List[int]":
-    """Numbers to sort by: text order fails where a domain has five digits."""
+    """Numbers to sort by: text order fails if a domain has five digits."""
     try:
         return [int(part, 16) for part in pci_id.replace(".", ":").split(":")]
     except ValueError:
@@ -193,7 +193,7 @@ def _pci_order(pci_id: str) -> "List[int]":
 
 
 def _may_open(root: str, minor: int) -> bool:
-    # access(2) asks the device cgroup too.
+    # access(2) also checks the device cgroup.
     return os.access(below(root, f"/dev/nvidia{minor}"), os.R_OK | os.W_OK)
 
 

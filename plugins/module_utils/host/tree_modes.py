@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modes of a folder that everybody uses and root alone writes, whatever umask the programs had that filled it."""
+"""Modes of a folder that everybody uses and only root writes, whatever the umask of the programs that filled it."""
 
 import os
 import stat
@@ -8,20 +8,20 @@ from typing import List, Tuple
 READ_ALL = 0o444
 ENTER_ALL = 0o111
 WRITE_OTHERS = 0o022
-# Set-uid, set-gid and sticky bits have no business in a tree of libraries.
+# Set-uid, set-gid and sticky bits do not belong in a tree of libraries.
 SPECIAL = 0o7000
 
 
 def wanted_mode(mode: int) -> int:
-    """The permission bits that a file or folder of this `st_mode` should have; who may write stays the owner."""
+    """The permission bits that a file or folder of this `st_mode` should have; only the owner may write."""
     bits = (stat.S_IMODE(mode) | READ_ALL) & ~WRITE_OTHERS & ~SPECIAL
     return bits | ENTER_ALL if stat.S_ISDIR(mode) or mode & ENTER_ALL else bits
 
 
 def wrong_modes(top: str) -> List[Tuple[str, int]]:
-    """`[(path, bits), ...]` of `top` and all below it that should have other bits. Links are not followed or looked at.
+    """`[(path, bits), ...]` of `top` and all below it that should have other bits. Links are not followed or examined.
 
-    A `top` that is not there has none; raises OSError for what cannot be read.
+    Empty if `top` does not exist; raises OSError for what cannot be read.
     """
     try:
         status = os.lstat(top)

@@ -8,12 +8,12 @@ from .whole_file import write_whole
 
 FILE_MODE = 0o644
 FOLDER_MODE = 0o755
-# Written by Python when it runs what lies beside it; left alone as long as that is part of the tree.
+# Written by Python when it runs the module beside it; left alone as long as that module is part of the tree.
 COMPILED = "__pycache__"
 
 
 def tree_changes(dest: str, files: Mapping[str, str]) -> Tuple[List[str], List[str]]:
-    """`(to_write, to_remove)`: relative names below `dest` that differ from `files` (name: text), and those too many.
+    """`(to_write, to_remove)`: relative names below `dest` that differ from `files` (name: text), and surplus ones.
 
     Raises ValueError for a name that would lead out of `dest`.
     """
@@ -35,7 +35,7 @@ def _source(name: str) -> str:
 
 
 def _is(path: str, text: str) -> bool:
-    """Whether `path` is a plain file of root with the right mode and content."""
+    """Whether `path` is a plain file owned by root, with the right mode and content."""
     try:
         status = os.lstat(path)
         if (status.st_mode & 0o177777) != (0o100000 | FILE_MODE) or (status.st_uid, status.st_gid) != _owner():
@@ -47,12 +47,12 @@ def _is(path: str, text: str) -> bool:
 
 
 def _owner() -> Tuple[int, int]:
-    """Files belong to whoever runs this: root on a node."""
+    """Files belong to the user who runs this: root on a node."""
     return os.geteuid(), os.getegid()
 
 
 def apply_tree(dest: str, files: Mapping[str, str], to_write: Iterable[str], to_remove: Iterable[str]) -> None:
-    """Make the changes that `tree_changes` found. Raises OSError; what was written by then is complete and stays."""
+    """Make the changes that `tree_changes` found. Raises OSError; files written by then are complete and stay."""
     _make_folder(dest)
     for name in to_write:
         path = os.path.join(dest, name)
@@ -64,7 +64,7 @@ def apply_tree(dest: str, files: Mapping[str, str], to_write: Iterable[str], to_
 
 
 def _drop_empty(dest: str, folder: str) -> None:
-    """Remove `folder` below `dest` and those above it, as far as nothing is left in them."""
+    """Remove `folder` below `dest` and the folders above it, as far as they are empty."""
     while folder and not os.listdir(os.path.join(dest, folder)):
         os.rmdir(os.path.join(dest, folder))
         folder = os.path.dirname(folder)

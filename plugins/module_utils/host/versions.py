@@ -15,7 +15,7 @@ def is_version(text: Any) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def version_key(text: str) -> Tuple[int, ...]:
-    """What to sort and compare dotted numbers by; raises ValueError for anything else, "" included."""
+    """The key for sorting and comparing dotted numbers; raises ValueError for anything else, including ""."""
     if not is_version(text):
         raise ValueError(f'{text!r} is not a version: dotted numbers such as "12.9" are expected')
     return tuple(int(part) for part in text.split("."))
@@ -23,7 +23,7 @@ def version_key(text: str) -> Tuple[int, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def major(text: str) -> str:
-    """The first number, as text: "12" of "12.9"."""
+    """The first number, as text: "12" for "12.9"."""
     return text.split(".")[0]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write files that a reader finds old or new and never half: after a signal, on a full disk, after a power cut."""
+"""Write files so that readers find the old or the new one, never half: after a signal, a full disk or a power cut."""
 
 import contextlib
 import os
@@ -7,14 +7,14 @@ import tempfile
 from typing import Optional, Tuple
 
 PUBLIC_MODE = 0o644
-# Nobody needs that long for a file of ours: what is older was left by a writer that was killed.
+# No writer needs that long for one of our files: an older one was left by a writer that was killed.
 LEFT_AFTER_S = 60.0
 
 
 def write_whole(path: str, data: bytes, mode: int = PUBLIC_MODE, owner: Optional[Tuple[int, int]] = None) -> None:
-    """Replace the file `path` in one step, also on the disk itself; OSError when that fails, and then nothing changed.
+    """Replace the file `path` in one step, also on the disk itself; OSError if that fails; then nothing has changed.
 
-    mode    permission bits, whatever the umask      owner   (uid, gid); without it whoever runs this
+    mode    permission bits, whatever the umask      owner   (uid, gid); by default the user who runs this
     """
     temporary = write_beside(path, data, mode, owner)
     try:
@@ -26,9 +26,9 @@ def write_whole(path: str, data: bytes, mode: int = PUBLIC_MODE, owner: Optional
 
 
 def write_beside(path: str, data: bytes, mode: int, owner: Optional[Tuple[int, int]] = None) -> str:
-    """Write a finished file into the folder of `path`, under a name of its own, which is returned; OSError."""
+    """Write a finished file into the folder of `path`, under a unique name, which is returned; OSError."""
     folder, name = os.path.dirname(path) or ".", os.path.basename(path)
-    # Readers such as node_exporter take every *.prom, so the unfinished file must not look like one.
+    # Readers such as node_exporter read every *.prom, so the unfinished file must not look like one.
     handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".new", dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -47,7 +47,7 @@ def write_beside(path: str, data: bytes, mode: int, owner: Optional[Tuple[int, i
 
 
 def sync_file(path: str) -> None:
-    """Have the disk hold what another program wrote into `path`, a file or a folder; OSError."""
+    """Sync to disk what another program wrote into `path`, a file or a folder; OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -56,7 +56,7 @@ def sync_file(path: str) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """Have the disk hold the name of the file `path`: without this a rename may be lost in a power cut."""
+    """Sync to disk the name of the file `path`: without this, a rename may be lost in a power cut."""
     sync_file(os.path.dirname(path) or ".")
 
 
@@ -66,7 +66,7 @@ def _remove(path: str) -> None:
 
 
 def _remove_left(folder: str, prefix: str, now: float) -> None:
-    """Remove what killed writers of the same file left; `now` is the folder's own clock."""
+    """Remove files that killed writers of the same file left; `now` is the folder's own clock."""
     for name in os.listdir(folder):
         if name.startswith(prefix) and name.endswith(".new"):
             with contextlib.suppress(OSError):

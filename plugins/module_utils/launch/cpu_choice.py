@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPUs a process gets: of the nodes that were asked for, of what a launcher has bound, or near its GPUs."""
+"""Which CPUs a process gets: from the requested nodes, from those that a launcher has bound, or near its GPUs."""
 
 from ..host.topology import UNKNOWN_NODE, all_node_cpus, cores_of, find_all_gpus, format_cpu_list, parse_cpu_list
 from .cpu_share import NODE, NONE, SOCKET, divide, nearest
@@ -41,7 +41,7 @@ def choose_cpus(
 ) -> "Tuple[Share, List[int]]":
     """Choose the CPUs of this process; return its `Share` and the NUMA nodes that its memory should come from.
 
-    `option` is --node, `mode` one of cpu_share's; the nodes are [] when nothing is bound to a node.
+    `option` is --node, `mode` one of cpu_share's; the nodes are [] if nothing is bound to a node.
     """
     binder = bound_by(rank, decision.environment, allowed, launcher) if rank is not None else ""
     if option is not None:
@@ -79,7 +79,7 @@ def choose_cpus(
 def keep_cores(
     decision: "Decision", share: "Share", allowed: "Set[int]", rank: "Optional[Rank]", options: "Options", root: str
 ) -> None:
-    """--exclusive refuses CPUs that another rank may have too; --no-smt leaves one CPU of each core."""
+    """--exclusive refuses CPUs that another rank may also have; --no-smt leaves one CPU of each core."""
     if not options.exclusive and not options.no_smt:
         return
     cores = cores_of(allowed, root)
@@ -96,16 +96,16 @@ def keep_cores(
 
 
 def nodes_for_bind(nodes: "Sequence[int]", share: "Share", mode: str, root: str) -> "List[int]":
-    """The nodes that strictly bound memory may come from: with whole sockets also the others of the CPU set."""
+    """The nodes from which strictly bound memory may come: with whole sockets, also the others of the CPU set."""
     if mode != SOCKET or not nodes:
         return list(nodes)
     return sorted(set(nodes) | {node for node, cpus in all_node_cpus(root).items() if cpus & share.cpus})
 
 
 def _demanded_nodes(option: str, allowed: "Set[int]", root: str) -> "Tuple[List[int], Set[int]]":
-    """(nodes, their allowed CPUs) of --node; LaunchError for what is not there or not allowed."""
+    """(nodes, their allowed CPUs) of --node; LaunchError for nodes that do not exist or are not allowed."""
     try:
-        # No kernel knows more than 1024 nodes; a range of thousands of millions would fill the memory.
+        # No kernel has more than 1024 nodes; a range of billions would fill the memory.
         short = all(len(word) <= 4 for word in option.replace("-", ",").split(","))
         nodes = sorted(parse_cpu_list(option)) if short else []
     except ValueError:
@@ -164,7 +164,7 @@ def _tell_of_idle(
     rank: "Optional[Rank]",
     root: str,
 ) -> None:
-    """A row for CPUs that nobody gets; the first rank, or who has all GPUs of the host, says so at the start too."""
+    """A row for CPUs that no process gets; also a warning in the first rank, or if it has all the host's GPUs."""
     cpus = {cpu for node in share.idle for cpu in layout.cpus[node]} & allowed
     used = {layout.sockets.get(node) for node in layout.cpus if layout.cpus[node] & share.cpus} - {None}
     beside = any(layout.sockets.get(node) in used for node in share.idle)

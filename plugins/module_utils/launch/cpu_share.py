@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Divide the CPUs of a host among the processes that share it, so that none leaves its socket and no two overlap.
+"""Divide a host's CPUs among the processes that share it, so that none leaves its socket and no two overlap.
 
 Every rank computes the same division from the same facts and takes its own part; they do not talk to each other.
 """
 
 from ..host.record import Record
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import AbstractSet, Callable, Dict, List, Optional, Sequence, Set, Tuple, TypeVar
@@ -24,8 +24,8 @@ class Share(Record):
     """What one process gets.
 
     cpus     set of CPUs, never empty
-    sharing  number of processes that run on exactly these CPUs: above 1 only where there are fewer CPUs than processes
-    at_home  the CPUs lie on the wanted NUMA nodes, or on their sockets
+    sharing  number of processes that run on exactly these CPUs: above 1 only if there are fewer CPUs than processes
+    at_home  whether the CPUs are on the wanted NUMA nodes, or on their sockets
     idle     NUMA nodes with CPUs that the caller may use and that no process gets
     """
 
@@ -39,8 +39,8 @@ class Share(Record):
 def nearest(nodes: "Sequence[int]", allowed: "Set[int]", layout: "Layout", mode: str = NODE) -> Share:
     """The `Share` of a process that is alone: the allowed CPUs of `nodes` or of their sockets.
 
-    Where the caller may use none of these, or a node has no CPU, those of the nodes at the least distance; all allowed
-    ones where `nodes` is empty, and where that is not known.
+    If the caller may use none of these, or a node has no CPU, those of the nodes at the smallest distance; all allowed
+    ones if `nodes` is empty, or if the distances are not known.
     """
     pools = _pools(allowed, layout)
     known = bool(nodes) and mode != NONE and all(node in layout.cpus for node in nodes)
@@ -64,11 +64,11 @@ def divide(
 ) -> Share:
     """The `Share` of the units `mine` (indices into `wanted`).
 
-    wanted    for every unit (a rank, or a GPU of a rank) the NUMA node that it wants, None where nobody knows
+    wanted    for every unit (a rank, or a GPU of a rank) the NUMA node that it wants, None if it is not known
     layout    the nodes of the machine
     cores_of  function: set of CPUs -> list of lists, the CPUs of each physical core
-    mode      NODE: each node is divided among its units, and what else its socket has, where no unit lives, goes to
-              those who have least; SOCKET: all units of a socket get equally much; NONE: the same of the whole host
+    mode      NODE: each node is divided among its units, and the socket's nodes that have no unit go to those units
+              that have least; SOCKET: all units of a socket get equal parts; NONE: equal parts of the whole host
     """
     pools = _pools(allowed, layout)
     places = _places(wanted, pools, layout) if mode != NONE else []
@@ -92,12 +92,12 @@ def divide(
 
 
 def _pools(allowed: "Set[int]", layout: "Layout") -> "Dict[int, Set[int]]":
-    """{node: its allowed CPUs} of the nodes that have such."""
+    """{node: its allowed CPUs} of the nodes that have any."""
     return {node: cpus & allowed for node, cpus in layout.cpus.items() if cpus & allowed}
 
 
 def _same_socket(node: int, pools: "Dict[int, Set[int]]", layout: "Layout") -> "List[int]":
-    """The nodes of `pools` on the socket of `node`; the node alone where its socket is unknown."""
+    """The nodes of `pools` on the socket of `node`; only the node if its socket is unknown."""
     socket = layout.sockets.get(node)
     if socket is None:
         return [node]
@@ -105,17 +105,17 @@ def _same_socket(node: int, pools: "Dict[int, Set[int]]", layout: "Layout") -> "
 
 
 def _nearest_nodes(node: int, pools: "Dict[int, Set[int]]", layout: "Layout") -> "List[int]":
-    """The nodes of `pools` at the least distance from `node`, [] where the firmware tells none."""
+    """The nodes of `pools` at the smallest distance from `node`, [] if the firmware gives none."""
     known = layout.distances.get(node, {})
     least = min((known[other] for other in pools if other in known), default=None)
     return sorted(other for other in pools if other in known and known[other] == least)
 
 
 def _places(wanted: "Sequence[Optional[int]]", pools: "Dict[int, Set[int]]", layout: "Layout") -> "List[int]":
-    """For every unit the node that it lives on; [] where nothing is known of any unit.
+    """For every unit the node that it is placed on; [] if nothing is known about any unit.
 
-    A unit whose node has no allowed CPU goes to the nearest that has, one whose node is unknown to any: among several
-    to the one with the most CPUs for each unit already there.
+    A unit whose node has no allowed CPU goes to the nearest that has one, a unit whose node is unknown to any node; if
+    there are several, to the one with the most CPUs for each unit already there.
     """
     near = {node: _nearest_nodes(node, pools, layout) for node in set(wanted) if node is not None}
     if not any(node in pools or near.get(node) for node in wanted if node is not None):
@@ -134,7 +134,7 @@ def _places(wanted: "Sequence[Optional[int]]", pools: "Dict[int, Set[int]]", lay
 def _spread(
     places: "Sequence[int]", cores: "Dict[int, List[Core]]", layout: "Layout", mode: str
 ) -> "Dict[int, Tuple[Set[int], int]]":
-    """{unit: (CPUs, processes on them)} of the units that live on the nodes of one socket; `cores` is {node: cores}."""
+    """{unit: (CPUs, processes on them)} of the units that are on the nodes of one socket; `cores` is {node: cores}."""
     units = [unit for unit, place in enumerate(places) if place in cores]
     homes = {node: [unit for unit in units if places[unit] == node] for node in cores}
     parts = {}
@@ -160,7 +160,7 @@ def _spread(
             left[node] = left[node][missing:]
     given = {unit: ({cpu for core in part for cpu in core}, 1) for unit, part in parts.items()}
     for node, living in homes.items():
-        # Fewer cores than units: they divide the threads of what is theirs, and then share it.
+        # Fewer cores than units: they divide the hardware threads of their cores, and after that share them.
         if not all(parts[unit] for unit in living):
             own = cores[node] if mode == NODE else [core for found in cores.values() for core in found]
             crowd = living if mode == NODE else units
@@ -179,7 +179,7 @@ def _part(cores: "Sequence[Core]", position: int, count: int) -> "Tuple[Set[int]
 
 
 def _slice(items: "Sequence[Item]", position: int, count: int) -> "Sequence[Item]":
-    """Part `position` of `count` consecutive parts, whose sizes differ by one at most."""
+    """Part `position` of `count` consecutive parts, whose sizes differ by at most one."""
     size, rest = divmod(len(items), count)
     start = position * size + min(position, rest)
     return items[start : start + size + (position < rest)]

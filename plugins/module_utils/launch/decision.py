@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What gpu-run would do and why: options, environment, allowed CPUs and the machine's topology give a `Decision`.
 
-Nothing here changes the process. Who wins: an option, then what the caller's environment says, then the host's policy
+Nothing here changes the process. Order of precedence: an option, then the caller's environment, then the host's policy
 /etc/gpuwright/runtime.json, then the defaults.
 """
 
@@ -14,7 +14,7 @@ from .ranks import find_rank, is_launcher, is_script
 from .settings import choose_allocator, choose_cuda_allocator, choose_memory
 from .threads import choose_threads
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import AbstractSet, Any, Dict, List, Mapping, Optional, Sequence, Set
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .placement import Placement
     from .ranks import Launcher, Rank
 
-# libgomp ties the main thread to one core at `import torch`, and every DataLoader worker inherits that core.
+# libgomp binds the main thread to one core at `import torch`, and every DataLoader worker inherits that core.
 PINNING_VARIABLES = ("GOMP_CPU_AFFINITY", "OMP_PROC_BIND")
 
 MAY_START_RANKS = (
@@ -38,7 +38,7 @@ class Decision:
     """What gpu-run does and why.
 
     environment    {name: value} of the command, complete
-    changed        {name: value} of what gpu-run adds to the caller's environment
+    changed        {name: value} that gpu-run adds to the caller's environment
     gpus           the `Gpu`s that this process works with
     cpus           set of CPUs to run on
     memory_nodes   NUMA nodes for the memory policy, empty for none
@@ -63,7 +63,7 @@ class Decision:
         self.rows.append([setting, value, why])
 
     def set_variable(self, name: str, value: str, why: str, even_if_set: bool = False) -> None:
-        """Give the command `name`=`value`, unless the caller already has a say in it."""
+        """Give the command `name`=`value`, unless the caller has already set it."""
         if name in self.environment and not even_if_set:
             self.note(name, self.environment[name], BY_CALLER)
             return
@@ -83,8 +83,8 @@ def decide(
     placement: "Optional[Placement]" = None,
 ) -> Decision:
     """The `Decision` for `options` (gpus, node, numa, memory, threads, allocator), the command's words, the caller's
-    `environ`, the CPUs that it may use, the `ranks.Launcher` of this rank, where there is one, and the rank itself,
-    where somebody has looked at more than the environment. A `placement` goes before all that is said of one.
+    `environ`, the CPUs that it may use, the `ranks.Launcher` of this rank, if there is one, and the rank itself, if it
+    was determined from more than the environment. A `placement` takes precedence over all other settings for one.
 
     Raises LaunchError, one sentence, for an option, variable or library that cannot be honoured.
     """
@@ -133,7 +133,7 @@ def _choose_threads(
     launcher: "Optional[Launcher]",
     root: str,
 ) -> None:
-    """OMP_NUM_THREADS, unless it is for others to set it: for ranks that the command starts or that nobody counted."""
+    """OMP_NUM_THREADS, except for ranks that the command itself starts or whose number is not known."""
     left = ""
     if options.threads is None and rank is None and is_launcher(command):
         left = "left to the ranks"

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""json.loads for a quick start: importing json, with re and enum behind it, takes longer than all the rest."""
+"""json.loads for a quick start: importing json, which imports re and enum, takes longer than all the rest."""
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
 class _Settings:
-    """What json.loads tells the scanner by default."""
+    """The settings that json.loads gives the scanner by default."""
 
     strict = True
     object_hook = object_pairs_hook = None
@@ -17,7 +17,7 @@ class _Settings:
 
 
 def loads(text: str) -> "Any":
-    """The value that json.loads gives, by the scanner in C that json itself uses; its errors are json's own."""
+    """The value that json.loads returns, from the C scanner that json itself uses; errors are json's own."""
     stripped = text.strip(" \t\n\r")
     try:
         from _json import make_scanner
@@ -28,7 +28,7 @@ def loads(text: str) -> "Any":
     # SystemError: up to Python 3.11 the scanner looks for the class of its error among the loaded modules.
     except (ImportError, StopIteration, ValueError, SystemError):
         pass
-    # Not JSON, or an interpreter without that scanner: the library says what is wrong, and where.
+    # Not JSON, or an interpreter without that scanner: the json library says what is wrong, and where.
     import json
 
     return json.loads(text)

@@ -10,7 +10,7 @@ from .cpu_choice import NO_COUNT
 from .ranks import MOST_DIGITS, RANK_VARIABLES, SLURM_COUNT, SLURM_RANK
 from .runtime_policy import LaunchError, pci_address
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, Mapping, Optional, Tuple
@@ -30,7 +30,7 @@ def choose_visible_gpus(
 ) -> "List[Gpu]":
     """The GPUs that CUDA will show the command, in its order; sets CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
 
-    `nodes` is {PCI address: NUMA node} of cards whose firmware names none, or a wrong one.
+    `nodes` is {PCI address: NUMA node} for cards for which the firmware names no node, or a wrong one.
     """
     told = reachable_gpus(find_all_gpus(root), root)
     gpus = _corrected(told, nodes, root)
@@ -52,7 +52,7 @@ def choose_visible_gpus(
 
 
 def _corrected(gpus: "List[Gpu]", nodes: "Dict[str, int]", root: str) -> "List[Gpu]":
-    """The GPUs with the NUMA nodes that the policy names, where this host has such a node."""
+    """The GPUs with the NUMA nodes that the policy names, as far as this host has these nodes."""
     named = {pci_address(name): node for name, node in nodes.items()}
     there = all_node_cpus(root) if named else {}
     known = {address: node for address, node in named.items() if node in there}
@@ -60,7 +60,7 @@ def _corrected(gpus: "List[Gpu]", nodes: "Dict[str, int]", root: str) -> "List[G
 
 
 def _tell_corrected(decision: "Decision", gpus: "List[Gpu]", told: "List[Gpu]", nodes: "Dict[str, int]") -> None:
-    """A row for each GPU with another node than the firmware says, a warning for one that the policy cannot have."""
+    """A row for each GPU whose node differs from the firmware's, a warning for a node that does not exist."""
     named = {pci_address(name): node for name, node in nodes.items()}
     for place, gpu in enumerate(gpus):
         before = told[place]
@@ -75,13 +75,13 @@ def _tell_corrected(decision: "Decision", gpus: "List[Gpu]", told: "List[Gpu]", 
 def _in_cuda_order(
     decision: "Decision", visible: "List[Gpu]", gpus: "List[Gpu]", listed: "Optional[str]", root: str
 ) -> "List[Gpu]":
-    """`visible`, with unknown nodes where CUDA may number the GPUs in another way than PCI order."""
+    """`visible`, with unknown nodes if CUDA may number the GPUs in an order other than PCI order."""
     order = decision.environment["CUDA_DEVICE_ORDER"]
     by_number = listed is None or any(word.strip().isdigit() for word in listed.split(","))
     if len(gpus) < 2 or not by_number:
         return visible
     if order != "PCI_BUS_ID":
-        # Cards of one model are equally fast, and CUDA then keeps the order of the bus.
+        # Cards of one model are equally fast; CUDA then keeps the order of the bus.
         if _one_model(gpus, root):
             return visible
         message = "CUDA_DEVICE_ORDER={} numbers GPUs of different models by speed: it is not known which GPU this is"
@@ -101,7 +101,7 @@ def _one_model(gpus: "List[Gpu]", root: str) -> bool:
 
 
 def demanded_gpus(option: str, gpus: "List[Gpu]", allowed: "List[Gpu]") -> "List[Gpu]":
-    """The GPUs of --gpus; LaunchError when one does not exist or the caller's environment excludes it."""
+    """The GPUs of --gpus; LaunchError if one does not exist or the caller's environment excludes it."""
     words = option.split(",")
     if not all(is_digits(word, MOST_DIGITS) or word.startswith(UUID_STARTS) for word in words):
         raise LaunchError(f"--gpus {option!r}: expected GPU numbers such as 0 or 0,1, or UUIDs")
@@ -153,12 +153,12 @@ def _named(word: str, gpus: "List[Gpu]") -> "List[Gpu]":
 
 
 def _mig_parents(word: str, gpus: "List[Gpu]") -> "List[Gpu]":
-    """The GPU that a MIG device is a slice of, in a list: MIG-GPU-<uuid of the GPU>/gi/ci or MIG-<uuid of its own>."""
+    """The GPU of which a MIG device is a slice, in a list: MIG-GPU-<uuid of the GPU>/gi/ci or MIG-<uuid of its own>."""
     if word.startswith("MIG-GPU-"):
         return [gpu for gpu in gpus if gpu.uuid and gpu.uuid == word[4:].split("/")[0]]
     if len(gpus) < 2:
         return gpus
-    # Only the driver knows the newer names; nobody else pays for asking it.
+    # Only the driver knows the newer names; it is asked only if they are used.
     from ..host.bounded import run_bounded
 
     parent = ""
@@ -172,14 +172,14 @@ def _mig_parents(word: str, gpus: "List[Gpu]") -> "List[Gpu]":
 
 
 def _granted(environ: "Mapping[str, str]", gpus: "List[Gpu]") -> "List[Gpu]":
-    """The GPUs that Slurm granted to the step or job, [] where it named none or one that is not here."""
+    """The GPUs that Slurm granted to the step or job, [] if it named none or one that is not here."""
     numbers = slurm_minors(environ)
     by_minor = {gpu.minor: gpu for gpu in gpus}
     return [by_minor[number] for number in numbers] if numbers and set(numbers) <= set(by_minor) else []
 
 
 def slurm_minors(environ: "Mapping[str, str]") -> "List[int]":
-    """Numbers N of the devices /dev/nvidiaN that Slurm granted; [] when it named none."""
+    """Numbers N of the devices /dev/nvidiaN that Slurm granted; [] if it named none."""
     text = next((environ[name] for name in SLURM_GPUS if environ.get(name)), "")
     words = [word.strip() for word in text.split(",")]
     return [int(word) for word in words] if text and all(is_digits(word, MOST_DIGITS) for word in words) else []
@@ -190,8 +190,8 @@ def place_ranks(
 ) -> "Tuple[List[List[Gpu]], List[int]]":
     """(units, mine): the GPUs of every unit that shares this host, and the indices of this process's units.
 
-    A unit is a rank; where Slurm hands every rank GPUs of its own, whose siblings it cannot see, a unit is a GPU. Where
-    nobody says how many ranks there are, this one is the only unit. `nodes` as for choose_visible_gpus.
+    A unit is a rank; if Slurm gives every rank its own GPUs and hides the others, a unit is a GPU. If the number of
+    ranks is not known, this one is the only unit. `nodes` as for choose_visible_gpus.
     """
     if rank is None:
         return _tell_gpus(decision, visible, "all GPUs that the command sees", [visible], [0])
@@ -208,7 +208,7 @@ def place_ranks(
         ours = {gpu.pci_id for gpu in visible}
         mine = [index for index, gpu in enumerate(handed) if gpu.pci_id in ours]
         return _tell_gpus(decision, visible, why, [[gpu] for gpu in handed], mine)
-    # A nested launcher counts its own ranks, and these number the GPUs that they see.
+    # A nested launcher counts its own ranks, and their numbers refer to the GPUs that they see.
     each = rank.each or rank.count
     units = [[visible[index % each % len(visible)]] for index in range(rank.count)]
     own = units[rank.index]
@@ -232,7 +232,7 @@ def _tell_gpus(
 def _handed_out(
     environ: "Mapping[str, str]", visible: "List[Gpu]", rank: "Rank", nodes: "Dict[str, int]", root: str
 ) -> "List[Gpu]":
-    """All GPUs of the step when each of its ranks has been handed an equal part of them, else []."""
+    """All GPUs of the step if each of its ranks was given an equal part of them, else []."""
     minors = slurm_minors(environ) if rank.variable == SLURM_RANK else []
     if not minors or len(minors) != (rank.count or 0) * len(visible):
         return []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gpu-job: what the services gpu-job@NAME and train-gan@NAME run: a command, one process for each of its GPUs.
+"""gpu-job, which the services gpu-job@NAME and train-gan@NAME run: a command, one process for each of its GPUs.
 
-It takes the GPUs that the service names, so that no two services share one unasked, and becomes gpu-run, or torchrun
-with a gpu-run for each process. What it has taken is given back by the kernel when the last of these has ended.
+It locks the GPUs that the service names, so that no two services share one by accident, and becomes gpu-run, or
+torchrun with a gpu-run for each process. The kernel releases the locks when the last of these processes has ended.
 """
 
 import fcntl
@@ -17,10 +17,10 @@ from .gpu_choice import demanded_gpus
 from .launcher import EXIT_REFUSED, start
 from .runtime_policy import LaunchError
 
-# sysexits.h EX_TEMPFAIL: a GPU is in use now, and the service is tried again.
+# sysexits.h EX_TEMPFAIL: a GPU is in use now, and systemd tries the service again.
 EXIT_IN_USE = 75
 GPU_RUN = "/usr/local/bin/gpu-run"
-# The services make it, with RuntimeDirectory=.
+# The services create it, with RuntimeDirectory=.
 LOCKS = "/run/gpuwright-jobs"
 ONE_HOST = "--standalone"
 EACH_GPU, SINGLE = "each-gpu", "one"
@@ -43,7 +43,7 @@ Run a command as the service of this name does; docs/jobs.md says how. It is set
 
 
 class Job(NamedTuple):
-    """What is to be run. `gpus` is "all", "none" or what gpu-run --gpus takes; `torchrun` are its options."""
+    """What to run. `gpus` is "all", "none" or a value for gpu-run --gpus; `torchrun` are its options."""
 
     name: str
     command: List[str]
@@ -55,14 +55,14 @@ class Job(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A GPU, or a slice of one, that somebody else has: in words, and by whom."""
+    """A GPU, or a slice of one, that somebody else has locked: its name, and who has it."""
 
     device: str
     holder: str
 
 
 def read_job(environ: Mapping[str, str], command: List[str]) -> Job:
-    """The job that the environment describes; LaunchError, one sentence, for what cannot be understood."""
+    """The job that the environment describes; LaunchError, one sentence, if it cannot be understood."""
     words = command or _words(environ, "COMMAND")
     if not words:
         raise LaunchError(f"no command: set {PREFIX}COMMAND, in /etc/gpuwright/jobs/NAME.env for gpu-job@NAME")
@@ -78,7 +78,7 @@ def read_job(environ: Mapping[str, str], command: List[str]) -> Job:
 
 
 def _visible(environ: Mapping[str, str]) -> str:
-    """What CUDA_VISIBLE_DEVICES leaves; empty, or -1 first, it hides every GPU."""
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves visible; if it is empty or begins with -1, it hides every GPU."""
     if "CUDA_VISIBLE_DEVICES" not in environ:
         return ALL
     value = environ["CUDA_VISIBLE_DEVICES"].replace(" ", "")
@@ -94,7 +94,7 @@ def _words(environ: Mapping[str, str], name: str) -> List[str]:
 
 
 def _one_of(environ: Mapping[str, str], name: str, choices: Tuple[str, ...]) -> str:
-    """The first of `choices` is the default."""
+    """A setting with one of `choices`, the first of which is the default."""
     value = environ.get(PREFIX + name, "") or choices[0]
     if value not in choices:
         raise LaunchError(f"{PREFIX}{name}={value}: choose from {', '.join(choices)}")
@@ -102,7 +102,7 @@ def _one_of(environ: Mapping[str, str], name: str, choices: Tuple[str, ...]) -> 
 
 
 def chosen_gpus(job: Job, root: str = "/") -> List[Gpu]:
-    """The GPUs of the job, in its own order; LaunchError where one does not exist."""
+    """The GPUs of the job, in the job's order; LaunchError if one does not exist."""
     there = reachable_gpus(find_all_gpus(root), root)
     if job.gpus == NONE:
         return []
@@ -115,9 +115,9 @@ def chosen_gpus(job: Job, root: str = "/") -> List[Gpu]:
 
 
 def command_line(job: Job, gpus: List[Gpu]) -> List[str]:
-    """What is executed: gpu-run and the command, or torchrun with a gpu-run for each process.
+    """The command line: gpu-run and the command, or torchrun with a gpu-run for each process.
 
-    Options of torchrun that somebody has set mean ranks on several hosts, so torchrun is then taken for one GPU, too.
+    If options for torchrun are set, there are ranks on several hosts, so torchrun is then used even for one GPU.
     """
     launcher = [GPU_RUN]
     if job.gpus != ALL and gpus:
@@ -134,10 +134,10 @@ def _below_torchrun(job: Job, gpus: List[Gpu]) -> bool:
 
 
 def checked(job: Job, gpus: List[Gpu], environ: Mapping[str, str]) -> int:
-    """What the job's check ends with, told how many processes there will be; 0 where there is none, or no torchrun."""
+    """Exit status of the job's check, which is given the number of processes; 0 without a check or without torchrun."""
     if not job.check or not _below_torchrun(job, gpus):
         return 0
-    # Imported here: most starts have no use for it.
+    # Imported here: most starts do not need it.
     import subprocess
 
     try:
@@ -148,10 +148,10 @@ def checked(job: Job, gpus: List[Gpu], environ: Mapping[str, str]) -> int:
 
 
 def take(job: Job, gpus: List[Gpu], root: str = "/") -> Optional[Taken]:
-    """Lock every GPU for as long as this process and what it becomes live; the first one that somebody else has.
+    """Lock every GPU for as long as this process, and what it becomes, lives; returns the first that somebody else has.
 
-    Slices of one GPU are taken each by itself, and the GPU with those who take slices of it. Raises LaunchError where
-    there is no folder for the locks.
+    Each slice of a GPU is locked separately, and the GPU itself is shared by those who lock its slices. Raises
+    LaunchError if there is no folder for the locks.
     """
     for device, alone in _devices(job, gpus):
         path = os.path.join(below(root, LOCKS), device.replace("/", "_"))
@@ -165,13 +165,13 @@ def take(job: Job, gpus: List[Gpu], root: str = "/") -> Optional[Taken]:
             return Taken(device, os.read(handle, 200).decode("utf-8", "replace").strip() or "another service")
         os.ftruncate(handle, 0)
         os.pwrite(handle, job.name.encode("utf-8", "replace"), 0)
-        # Through exec, into the command itself or torchrun: it lives as long as the job.
+        # Inherited through exec by the command itself or torchrun: it lives as long as the job.
         os.set_inheritable(handle, True)
     return None
 
 
 def _devices(job: Job, gpus: List[Gpu]) -> List[Tuple[str, bool]]:
-    """(name of the lock, whether it is taken alone), in an order that is the same for all."""
+    """(name of the lock, whether it is exclusive), in an order that is the same for all."""
     words = job.gpus.split(",") if "MIG-" in job.gpus else []
     found = {gpu.pci_id: not job.share for gpu in gpus}
     for place, word in enumerate(words):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpu-run: start a command on the CPUs, memory and allocator that suit its GPUs, and become it.
 
-The launcher ends in exec, so no process stays behind and exit code, signals, stdin and terminal are the command's own.
+The launcher ends with exec, so it leaves no process behind, and exit code, signals, stdin and terminal are the
+command's own.
 """
 
-# Not signal: it makes enums of all its names, which takes a quarter of a start.
+# Not signal: it makes enums of all its names, which takes a quarter of the start time.
 import _signal  # type: ignore[import-not-found]  # the C part of signal has no stub
 import os
 import sys
@@ -15,7 +16,7 @@ from .program import find_in, not_found, take_program
 from .ranks import find_place
 from .runtime_policy import LaunchError, load_policy
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, Mapping, Optional, Sequence
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from .options import Options
 
 VERSION = "0.2.0"
-# As env, nice and timeout have them, so that no command's own status is taken for gpu-run's.
+# The same as those of env, nice and timeout, so that no command's own status is mistaken for gpu-run's.
 EXIT_REFUSED = 125
 EXIT_NOT_EXECUTABLE = 126
 EXIT_NOT_FOUND = 127
 EXIT_INTERRUPTED = 130
-# errno.ENOEXEC; importing errno for it would cost a start more than the number.
+# errno.ENOEXEC; importing errno just for this number would take longer.
 NO_FORMAT = 8
 
 
@@ -46,14 +47,14 @@ def caller_environment() -> "Dict[str, str]":
 
 
 def apply(decision: "Decision") -> None:
-    """Bind this process; what the kernel refuses stays as it was, and its row then says so."""
+    """Bind this process; what the kernel refuses stays as it was, and its row says so."""
     if decision.cpus != os.sched_getaffinity(0):
         try:
             os.sched_setaffinity(0, decision.cpus)
         except OSError as error:
             _amend(decision, "CPU set", f"refused by the kernel: {error.strerror}")
     if decision.memory_policy != "none":
-        # Imported here: loading ctypes takes milliseconds, and a machine with one memory node has no use for it.
+        # Imported here: loading ctypes takes milliseconds, and a machine with one memory node does not need it.
         from .memory_policy import set_memory_policy
 
         fault = set_memory_policy(decision.memory_policy, decision.memory_nodes)
@@ -69,9 +70,9 @@ def _amend(decision: "Decision", setting: str, why: str) -> None:
 
 
 def start(command: "List[str]", environment: "Mapping[str, str]", root: str = "/", ignored: int = 0) -> int:
-    """Become `command`; returns a shell's exit code, with one line on stderr, only when that fails.
+    """Become `command`; returns a shell's exit code, with one line on stderr, only if that fails.
 
-    `ignored` has the bits of the signals that the caller ignores, as SigIgn in /proc/self/status (proc(5)).
+    `ignored` has the bits of the signals that the caller ignores, like SigIgn in /proc/self/status (proc(5)).
     """
     # Python ignores these two, and what is ignored stays ignored across exec.
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
@@ -83,7 +84,7 @@ def start(command: "List[str]", environment: "Mapping[str, str]", root: str = "/
         except OSError as error:
             if error.errno != NO_FORMAT:
                 raise
-            # A script without a first line that names its interpreter; execvp(3) takes the shell, too.
+            # A script without a first line that names its interpreter; execvp(3) also uses the shell then.
             named = os.path.dirname(command[0])
             folder = "" if named else find_in(os.get_exec_path(environment), command[0])
             script = os.path.join(folder, command[0])
@@ -95,7 +96,7 @@ def start(command: "List[str]", environment: "Mapping[str, str]", root: str = "/
 
 
 def _complain(message: str, code: int) -> int:
-    # One line, whatever a variable of the caller's holds.
+    # One line, whatever the caller's variables contain.
     sys.stderr.write(f"gpu-run: {' '.join(message.splitlines())}\n")
     # exec would drop what is still in the buffer.
     sys.stderr.flush()
@@ -124,7 +125,7 @@ def main(arguments: "Optional[Sequence[str]]" = None, root: str = "/", ignored: 
         else:
             from .calibration.calibrate import calibrate
 
-            # A start ends by the signal, as the command itself would; a calibration has measured something.
+            # A start ends by the signal, as the command itself would; a calibration still has results.
             if _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:
                 _signal.signal(_signal.SIGINT, _signal.default_int_handler)
             return calibrate(options, command, environ, allowed, policy, root, launcher, rank)
@@ -140,18 +141,18 @@ def main(arguments: "Optional[Sequence[str]]" = None, root: str = "/", ignored: 
 
 
 def _explain(options: "Options", decision: "Decision", command: "List[str]") -> int:
-    # Imported here: a start needs none of it.
+    # Imported here: a normal start does not need it.
     from . import report as launch_report
 
     if not options.dry_run:
         launch_report.examine(decision)
     name = "as_json" if options.json else "as_table" if options.explain else "shell_line"
-    # As bytes: a variable of the caller's may hold what the terminal's encoding cannot.
+    # As bytes: the caller's variables may contain what the terminal's encoding cannot.
     text = getattr(launch_report, name)(decision, command) + "\n"
     try:
         data = os.fsencode(text)
     except UnicodeEncodeError:
-        # A file that this reads may hold it, too, and the C locale of Python 3.6 is ASCII.
+        # Files that this reads may contain it, too, and Python 3.6's C locale is ASCII.
         data = text.encode("utf-8", "surrogateescape")
     sys.stdout.buffer.write(data)
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the NUMA nodes of a host lie to each other."""
+"""How the NUMA nodes of a host are related to each other."""
 
 from ..host.record import Record
 from ..host.topology import all_node_cpus, node_distances, socket_of
@@ -13,8 +13,8 @@ class Layout(Record):
     """The NUMA nodes of a host.
 
     cpus       {node: set of CPUs}, empty for a node without CPUs
-    distances  {node: {node: distance}}; {} where the firmware's table cannot be read
-    sockets    {node: processor package}, None where that is unknown
+    distances  {node: {node: distance}}; {} if the firmware's table cannot be read
+    sockets    {node: processor package}, None if that is unknown
     """
 
     __slots__ = ("cpus", "distances", "sockets")

@@ -6,14 +6,14 @@ import struct
 
 from ..host.files import resolve
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO, Dict
 
 
 def library_identity(path: str, root: str = "/") -> "Dict[str, Any]":
-    """{path, file, size, build_id} of a library; nothing but the path of one that cannot be read."""
+    """{path, file, size, build_id} of a library; only the path if it cannot be read."""
     real = resolve(root, path) or ""
     try:
         with open(real, "rb") as file:
@@ -36,7 +36,7 @@ class _Elf:
         self.file = file
 
     def build_id(self) -> str:
-        """Hexadecimal build id, "" where the file has none."""
+        """Hexadecimal build id, "" if the file has none."""
         head = self.file.read(self.HEADER.size)
         if len(head) < self.HEADER.size or head[:6] != b"\x7fELF\x02\x01":
             return ""

@@ -4,7 +4,7 @@
 import ctypes
 import os
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Sequence
@@ -33,7 +33,7 @@ def set_memory_policy(mode: str, nodes: "Sequence[int]") -> str:
     mask = (ctypes.c_ulong * (max(nodes) // bits + 1))()
     for node in nodes:
         mask[node // bits] |= 1 << (node % bits)
-    # The kernel reads one bit less than it is told of.
+    # The kernel reads one bit less than the number given.
     if library.syscall(set_call, MODES[mode], mask, ctypes.c_ulong(len(mask) * bits + 1)) != 0:
         return f"refused by the kernel: {os.strerror(ctypes.get_errno())}"
     return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The InfiniBand cards nearest to a process's GPUs, and whether the network that NCCL is told of is there.
+"""The InfiniBand cards nearest to a process's GPUs, and whether the network that NCCL is told to use exists.
 
 Sources: Linux Documentation/ABI (sysfs-class-infiniband, sysfs-class-net), NCCL User Guide (environment variables).
 """
@@ -7,7 +7,7 @@ Sources: Linux Documentation/ABI (sysfs-class-infiniband, sysfs-class-net), NCCL
 from ..host.files import names_in, read_int, read_text, resolve
 from ..host.topology import BUS_FOLDER
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Sequence
@@ -23,16 +23,16 @@ INTERFACE = "NCCL_SOCKET_IFNAME"
 
 
 def choose_cards(decision: "Decision", asked: bool, root: str) -> None:
-    """Note the nearest InfiniBand cards; with --nic (`asked`) give them to NCCL.
+    """Report the nearest InfiniBand cards; with --nic (`asked`), pass them to NCCL.
 
-    Unasked NCCL chooses by itself: it knows more of the paths.
+    Without --nic, NCCL chooses by itself: it knows more about the paths.
     """
     near = nearest_cards(decision.gpus, root)
     if near:
         way = "the shortest way on the PCI bus" if not asked else "the shortest way on the PCI bus; option --nic"
         decision.note("nearest InfiniBand", ", ".join(near), way)
     if asked and near:
-        # "=" is for the very name: mlx5_1 would also be mlx5_10.
+        # "=" means the exact name: mlx5_1 would also match mlx5_10.
         decision.set_variable(HCA, "=" + ",".join(near), "option --nic", even_if_set=True)
     elif asked:
         decision.warnings.append("--nic: no InfiniBand card with an active port is near a GPU: NCCL chooses by itself")
@@ -48,7 +48,7 @@ def nearest_cards(gpus: "Sequence[Gpu]", root: str) -> "List[str]":
         for name in names:
             device = f"{CARDS}/{name}/device"
             shared = _shared(own, _path(root, device))
-            # Beyond the first, which is "devices", only a bridge or its root port is shared with a GPU.
+            # After the first folder, "devices", only a bridge or its root port can be shared with a GPU.
             distance[name] = (shared, read_int(root, device + "/numa_node") == gpu.numa_node)
         best = max(distance.values(), default=None)
         found |= {name for name, value in distance.items() if value == best}
@@ -65,7 +65,7 @@ def _path(root: str, device: str) -> "List[str]":
 
 
 def _shared(one: "List[str]", other: "List[str]") -> int:
-    """How many folders, from the root on, both paths have in common."""
+    """How many folders both paths have in common, from the root on."""
     count = 0
     while count < min(len(one), len(other)) and one[count] == other[count]:
         count += 1
@@ -73,9 +73,9 @@ def _shared(one: "List[str]", other: "List[str]") -> int:
 
 
 def check_interface(decision: "Decision", root: str) -> None:
-    """Warn where NCCL_SOCKET_IFNAME names no interface that is up: all ranks need one network that reaches the others.
+    """Warn if NCCL_SOCKET_IFNAME names no interface that is up: each rank needs a network that reaches the others.
 
-    Names are beginnings, "=" makes them whole ones, "^" means all others.
+    Names are prefixes; "=" makes them exact names, "^" means all others.
     """
     value = decision.environment.get(INTERFACE, "")
     interfaces = names_in(root, INTERFACES)

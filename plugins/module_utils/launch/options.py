@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gpu-run's command line. By hand and not by argparse, whose import takes as long as all the rest of a start."""
+"""gpu-run's command line, without argparse, whose import takes as long as the rest of a start."""
 
 from ..host.files import to_int
 from .runtime_policy import ALLOCATORS, MEMORY_POLICIES, NUMA_MODES, LaunchError
@@ -59,7 +59,7 @@ OPTIONS = {
 
 
 class Options:
-    """One attribute for each option, dashes as underscores: bool of a flag, else text, number or None."""
+    """One attribute for each option, with underscores for dashes: bool for a flag, else text, number or None."""
 
     gpus: "Optional[str]"
     node: "Optional[str]"
@@ -94,8 +94,8 @@ def _attribute(name: str) -> str:
 def parse(arguments: "Sequence[str]") -> "Tuple[Options, List[str]]":
     """(`Options`, command) of a command line; what follows the first "--" or begins with a bare word is the command's.
 
-    The bare word is for torchrun, which takes the "--" out of the command line that it starts.
-    Raises LaunchError, one sentence, for what cannot be understood.
+    The bare word is for torchrun, which removes the "--" from the command line that it starts.
+    Raises LaunchError, one sentence, for anything that cannot be understood.
     """
     options = Options()
     words, command = list(arguments), []
@@ -158,7 +158,7 @@ def _check_together(options: Options, command: "Sequence[str]") -> None:
 
 
 def help_text() -> str:
-    """What --help prints."""
+    """The text that --help prints."""
     lines = [USAGE, "", DESCRIPTION, "", "options:"]
     for name, (_, value, text) in OPTIONS.items():
         lines.append(f"  {(name + ' ' + value).strip():20} {text}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a process may run and take memory from: an option, what was calibrated for its command, or the policy."""
+"""Where a process may run and take memory from: by an option, the calibration of its command, or the policy."""
 
 from ..host.record import Record
 from .calibration.calibrated import CORES, calibrated_placement
@@ -21,7 +21,7 @@ class Placement(Record):
 
     numa     one of cpu_share's modes: node, socket, none
     memory   "preferred", "bind" or "none"
-    threads  "cores": as many OpenMP threads as physical cores, where nobody says another number; "unset": left alone
+    threads  "cores": as many OpenMP threads as physical cores, unless another number is set; "unset": left alone
     """
 
     __slots__ = ("numa", "memory", "threads")
@@ -39,7 +39,7 @@ def choose_placement(
     starts_ranks: bool,
     root: str,
 ) -> Placement:
-    """The `Placement` of this process; a calibration is of one process that starts no ranks, and holds for such."""
+    """The `Placement` of this process; a calibration is made for, and applies to, a process that starts no ranks."""
     memory = options.memory or policy["memory_policy"]
     if options.numa is not None:
         return Placement(options.numa, memory, CORES)

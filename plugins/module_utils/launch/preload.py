@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of every library that LD_PRELOAD names, and the proof that the loader took it.
+"""Checks every library that LD_PRELOAD names, and that the loader accepts it.
 
-The dynamic loader answers a wrong LD_PRELOAD with a message and goes on without the library, so the file is proved here
-before the environment names it.
+For a wrong LD_PRELOAD, the dynamic loader prints a message and continues without the library, so the file is checked
+here before the environment names it.
 """
 
 import os
@@ -13,7 +13,7 @@ import sys
 from ..host.files import exists, resolve
 from .runtime_policy import KNOWN_LIBRARIES, LaunchError
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Mapping, Optional
@@ -34,7 +34,7 @@ ELF_MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "s390x": 22}
 
 
 def find_library(name: str, policy: "Dict[str, Any]", root: str = "/") -> str:
-    """The proved path of an allocator's library; LaunchError names the file, the fault and the cure."""
+    """The verified path of an allocator's library; LaunchError names the file, the fault and the remedy."""
     path = policy["libraries"].get(name)
     if not path:
         candidates = KNOWN_LIBRARIES[name]
@@ -45,7 +45,7 @@ def find_library(name: str, policy: "Dict[str, Any]", root: str = "/") -> str:
 
 
 def check_library(path: str, package: str, root: str = "/") -> None:
-    """Raise LaunchError unless `path` is safe to preload and the loader will take it."""
+    """Raise LaunchError unless `path` is safe to preload and the loader will accept it."""
     # The loader splits LD_PRELOAD at spaces and colons.
     if not os.path.isabs(path) or set(path) & set(" :\t\n\0"):
         raise LaunchError(f"library {path!r}: an absolute path without spaces and colons is needed")
@@ -69,7 +69,7 @@ def check_library(path: str, package: str, root: str = "/") -> None:
 
 
 def _elf_fault(header: bytes) -> str:
-    """Why the loader would refuse a file with these first bytes, "" when it would not."""
+    """Why the loader would refuse a file with these first bytes, "" if it would not."""
     if len(header) < ELF_HEADER.size or header[:4] != b"\x7fELF":
         return "is not an ELF library"
     identity, kind, machine = ELF_HEADER.unpack(header)
@@ -84,7 +84,7 @@ def _elf_fault(header: bytes) -> str:
 
 
 def check_callers_preload(decision: "Decision", value: str, root: str = "/") -> None:
-    """Refuse a library of the caller's that others could put code into; a missing one is only a warning."""
+    """Refuse a caller's library into which others could put code; a missing one only causes a warning."""
     for path in value.strip().replace(":", " ").split(" "):
         # A bare name is looked up in the system's own folders.
         if not path or "/" not in path:
@@ -108,7 +108,7 @@ def check_callers_preload(decision: "Decision", value: str, root: str = "/") -> 
 def prove_preload(
     library: str, environment: "Mapping[str, str]", before_start: "Optional[Callable[[], None]]" = None
 ) -> str:
-    """ "" when a process with this environment has the library in its memory and the allocator is silent, else why not.
+    """ "" if a process with this environment has the library in memory and the allocator prints nothing, else why not.
 
     Runs `cat /proc/self/maps`: nothing of the command is started. `before_start` is `bounded.run_bounded`'s.
     """

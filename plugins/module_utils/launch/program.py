@@ -6,7 +6,7 @@ Loaded at every start of gpu-run, so it imports next to nothing.
 
 import os
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Iterable, Mapping, Tuple
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from .decision import Decision
 
 ENVIRONMENT = "/opt/gpuwright/venvs/current/bin"
-# Where a system keeps its own Python, which has no torch. A program from elsewhere was chosen by somebody.
+# Where a system keeps its own Python, which has no torch. A program from elsewhere was chosen on purpose.
 SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/libexec")
-# Set by who has an environment of their own.
+# Set if the user has activated an environment.
 OWN = ("VIRTUAL_ENV", "CONDA_PREFIX")
-# Not worth naming to somebody who looks for a program.
+# Not worth listing to somebody who is looking for a program.
 TOOLS = ("activate", "Activate", "pip", "f2py", "numpy-config", "isympy", "pyftmerge", "pyftsubset", "ttx", "wheel")
 NAMED = 8
 
@@ -33,7 +33,7 @@ def find_in(folders: "Iterable[str]", name: str) -> str:
 
 
 def environment_folder(name: str, environ: "Mapping[str, str]", root: str = "/") -> "Tuple[str, str]":
-    """`(folder, why)`: the environment's bin where a bare `name` means a program of it, else ("", why)."""
+    """`(folder, why)`: the environment's bin if a bare `name` means a program in it, else ("", why)."""
     ours = os.path.join(root, ENVIRONMENT.lstrip("/"))
     if os.path.dirname(name) or not find_in([ours], name):
         return "", "as it was given"
@@ -58,7 +58,7 @@ def take_program(name: str, decision: "Decision", root: str = "/") -> None:
 
 
 def not_found(name: str, root: str = "/") -> str:
-    """One sentence for a command that is not there, with what the environment has."""
+    """One sentence for a command that does not exist, with the programs that the environment has."""
     if os.path.dirname(name) or not name:
         return f"{name}: command not found"
     folder = os.path.join(root, ENVIRONMENT.lstrip("/"))

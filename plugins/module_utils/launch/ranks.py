@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which of the processes on this host this one is, and what the launcher that started it has already arranged.
 
-docs/runtime.md has the launchers with their variables in a table, which a test holds against RANK_VARIABLES.
+docs/runtime.md has a table of the launchers with their variables, which a test compares with RANK_VARIABLES.
 Sources: torchrun (environment variables), DeepSpeed (launcher/launch.py), Open MPI, MVAPICH2, MPICH and Intel MPI
 (Hydra), Cray PALS and PMI (local rank), srun(1) (output environment).
 """
@@ -12,12 +12,12 @@ from ..host.files import is_digits, read_colon_lines, read_text, to_int
 from ..host.record import Record
 from .runtime_policy import LaunchError
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import AbstractSet, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-# Digits of a rank or a device.
+# Maximum number of digits of a rank or a device.
 MOST_DIGITS = 9
 TORCH_RANK = "LOCAL_RANK"
 # (rank on this host, names of the number of ranks on this host) as the launchers call them, the innermost first:
@@ -32,7 +32,7 @@ RANK_VARIABLES = (
 )
 SLURM_RANK = "SLURM_LOCALID"
 SLURM_COUNT = "SLURM_STEP_TASKS_PER_NODE"
-# Set by launchers that set LOCAL_RANK themselves; without them it may be a copy of another launcher's, by a script.
+# Set by launchers that themselves set LOCAL_RANK; without them, a script may have copied it from another launcher.
 OF_TORCH = ("TORCHELASTIC_RUN_ID", "LOCAL_SIZE")
 LAUNCHER_PROGRAMS = ("torchrun", "mpirun", "mpiexec", "orterun", "prterun", "srun", "deepspeed", "accelerate")
 LAUNCHER_MODULES = (
@@ -49,9 +49,9 @@ class Rank(Record):
     """This process among the ranks on this host.
 
     index     0 <= index < count
-    count     number of ranks on this host, None where the launcher does not say
-    variable  the one that told, of the innermost launcher
-    each      ranks that the innermost launcher started on this host; less than `count` where launchers are nested
+    count     number of ranks on this host, None if the launcher does not say
+    variable  the variable that gave the rank, of the innermost launcher
+    each      ranks that the innermost launcher started on this host; less than `count` if launchers are nested
     """
 
     __slots__ = ("index", "count", "variable", "each")
@@ -65,7 +65,7 @@ class Rank(Record):
 
 
 class Launcher(Record):
-    """The process that started the ranks: CPUs it may use, its words, the environment it was born with."""
+    """The process that started the ranks: CPUs it may use, its command line, the environment it was started with."""
 
     __slots__ = ("cpus", "command", "environment")
     cpus: "Set[int]"
@@ -74,9 +74,9 @@ class Launcher(Record):
 
 
 def find_rank(environ: "Mapping[str, str]") -> "Optional[Rank]":
-    """The `Rank` that the environment names, None for a process on its own; LaunchError for numbers that cannot be.
+    """The `Rank` that the environment names, None for a single process; LaunchError for impossible numbers.
 
-    Where several launchers have set one, the ranks of the inner one are counted within each of the outer one's.
+    If several launchers have set one, the ranks of the inner one are counted within each rank of the outer one.
     """
     return combined(find_ranks(environ))
 
@@ -94,7 +94,7 @@ def combined(ranks: "Sequence[Rank]") -> "Optional[Rank]":
 
 
 def find_ranks(environ: "Mapping[str, str]") -> "List[Rank]":
-    """A `Rank` for every launcher that has set one, in the order of RANK_VARIABLES; no single processes."""
+    """A `Rank` for every launcher that has set one, in the order of RANK_VARIABLES; none for single processes."""
     found = []
     for rank_name, count_names in RANK_VARIABLES:
         count_name = next((name for name in count_names if environ.get(name)), count_names[0])
@@ -103,7 +103,7 @@ def find_ranks(environ: "Mapping[str, str]") -> "List[Rank]":
             continue
         if count is not None and index >= count:
             raise LaunchError(f"{rank_name}={index} is not below {count_name}={count}")
-        # One process of mpirun's has all GPUs; torchrun's takes the first even when it is alone.
+        # A single process of mpirun has all GPUs; one of torchrun takes the first even if it is the only process.
         if rank_name == TORCH_RANK or count != 1:
             found.append(Rank(index, count, rank_name))
     slurm = _slurm_rank(environ)
@@ -123,11 +123,11 @@ def _alike(rank: Rank, other: Rank) -> bool:
 
 
 def _slurm_rank(environ: "Mapping[str, str]") -> "Optional[Rank]":
-    """The rank of a task that srun started; the batch script itself has a SLURM_LOCALID too, but is no step."""
+    """The rank of a task that srun started; the batch script itself also has a SLURM_LOCALID, but is not a step."""
     index = _whole_number(environ, SLURM_RANK, 0)
     if index is None or not (environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID")):
         return None
-    # srun --pty: a person's shell is task 0, and the others have ended.
+    # srun --pty: a user's shell is task 0, and the others have ended.
     if environ.get("SLURM_PTY_PORT"):
         return None
     count = _slurm_count(environ)
@@ -153,7 +153,7 @@ def _slurm_count(environ: "Mapping[str, str]") -> "Optional[int]":
 
 
 def _whole_number(environ: "Mapping[str, str]", name: str, least: int) -> "Optional[int]":
-    """The number in a variable that launchers set, None when it is not set or empty."""
+    """The number in a variable that launchers set, None if it is not set or empty."""
     text = environ.get(name)
     if not text:
         return None
@@ -167,19 +167,19 @@ def is_launcher(command: "Sequence[str]") -> bool:
     names = [os.path.basename(word) for word in command[:2]]
     if not names:
         return False
-    # mpiexec.hydra, mpirun.openmpi; and torchrun called by a Python, as the file that it is.
+    # mpiexec.hydra, mpirun.openmpi; and torchrun's file, started with a Python.
     named = names[0].split(".")[0] in LAUNCHER_PROGRAMS
     named = named or (names[0].startswith("python") and names[-1] in LAUNCHER_PROGRAMS)
     return named or ("-m" in command and any(word in LAUNCHER_MODULES for word in command))
 
 
 def is_script(command: "Sequence[str]") -> bool:
-    """Whether the command is a script of a shell, which may start a launcher, and with it any number of ranks."""
+    """Whether the command is a shell script, which may start a launcher, and with it any number of ranks."""
     return bool(command) and (os.path.basename(command[0]) in SHELLS or command[0].endswith(".sh"))
 
 
 def ranks_on(cpus: "AbstractSet[int]", rank: Rank, launcher: "Optional[Launcher]") -> int:
-    """How many ranks run on this rank's `cpus`, where who bound it has given all ranks equally many of its own."""
+    """How many ranks run on this rank's `cpus`, if the launcher that bound it has given all ranks equal parts."""
     if launcher is None or not launcher.cpus or rank.each is None:
         return 1
     return min(rank.each, max(1, -(-len(cpus) * rank.each // len(launcher.cpus))))
@@ -188,8 +188,8 @@ def ranks_on(cpus: "AbstractSet[int]", rank: Rank, launcher: "Optional[Launcher]
 def find_place(environ: "Mapping[str, str]") -> "Tuple[Optional[Rank], Optional[Launcher]]":
     """The `Rank` of this process and its innermost `Launcher`, by the environment and the processes above this one.
 
-    Which launcher is the inner one, and whether the outer one has given each of its ranks CPUs of its own, only the
-    processes tell.
+    Only the processes show which launcher is the inner one, and whether the outer one has given each of its ranks its
+    own CPUs.
     """
     ranks = find_ranks(environ)
     above = {rank.variable: _launcher_above(rank) for rank in ranks}
@@ -204,7 +204,7 @@ def find_place(environ: "Mapping[str, str]") -> "Tuple[Optional[Rank], Optional[
 
 
 def find_launcher(rank: Rank) -> "Optional[Launcher]":
-    """The `Launcher` of this rank: the nearest ancestor that was born without the rank's variable; None if unseen."""
+    """The `Launcher` of this rank: the nearest ancestor started without the rank's variable; None if not visible."""
     return _launcher_above(rank)[0]
 
 
@@ -225,7 +225,7 @@ def _launcher_above(rank: Rank) -> "Tuple[Optional[Launcher], int]":
 
 
 def _read_zeros(pid: int, name: str) -> "List[str]":
-    """The strings of a file of /proc that separates them with zeros; [] when it cannot be read."""
+    """The strings in a /proc file that separates them with null bytes; [] if it cannot be read."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
@@ -240,11 +240,11 @@ def _pairs(words: "Sequence[str]") -> "Dict[str, str]":
 def bound_by(
     rank: Rank, environ: "Mapping[str, str]", allowed_cpus: "AbstractSet[int]", launcher: "Optional[Launcher]"
 ) -> str:
-    """What has already given this rank CPUs of its own, "" when nothing has: then gpu-run must not divide again."""
+    """What has already given this rank its own CPUs, so that gpu-run must not divide them again; "" if nothing has."""
     if rank.variable == SLURM_RANK:
         kind = environ.get("SLURM_CPU_BIND_TYPE", "")
         masks = environ.get("SLURM_CPU_BIND_LIST", "").split(",")
-        # Slurm binds every task to the whole allocation unless told otherwise: one mask, repeated.
+        # By default, Slurm binds every task to the whole allocation: one mask, repeated.
         shared = kind in ("", "none") or (len(masks) > 1 and len(set(masks)) == 1)
         return "" if shared else "srun --cpu-bind"
     if launcher is None:
@@ -255,6 +255,6 @@ def bound_by(
 
 
 def is_torchruns_filler(environ: "Mapping[str, str]", launcher: "Optional[Launcher]") -> bool:
-    """Whether OMP_NUM_THREADS=1 comes from torchrun, which sets it for several ranks when nobody else has."""
+    """Whether OMP_NUM_THREADS=1 comes from torchrun, which sets it for several ranks if nothing else has."""
     ours = environ.get("OMP_NUM_THREADS") == "1" and "TORCHELASTIC_RUN_ID" in environ
     return bool(ours and launcher and "OMP_NUM_THREADS" not in launcher.environment)

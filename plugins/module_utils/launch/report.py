@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What gpu-run prints of a `Decision`: for people, for programs, and as the shell line that does the same by hand."""
+"""What gpu-run prints about a `Decision`: for people, for programs, and as a shell line that does the same."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from ..host.topology import format_cpu_list
 from .decision import Decision
 from .preload import prove_preload
 
-# DataLoader workers and NCCL hand data over in shared memory; containers get 64 MiB unless told otherwise.
+# DataLoader workers and NCCL pass data through shared memory; containers get 64 MiB by default.
 SMALL_SHARED_MEMORY = 1 << 30
 
 
 def shell_line(decision: Decision, command: Sequence[str]) -> str:
-    """The same by hand: env and numactl in front of the command."""
+    """The same as a shell line: env and numactl before the command."""
     words = ["env"] + [f"{name}={value}" for name, value in sorted(decision.changed.items())]
     words += ["numactl", "--physcpubind=" + format_cpu_list(decision.cpus)]
     if decision.memory_policy != "none":
@@ -25,7 +25,7 @@ def shell_line(decision: Decision, command: Sequence[str]) -> str:
 
 
 def examine(decision: Decision) -> None:
-    """Add what only an explanation can afford: the proof that the allocator is loaded, the size of shared memory."""
+    """Add what takes too long for a normal start: the proof that the allocator is loaded, the size of shared memory."""
     if decision.allocator:
         fault = prove_preload(decision.allocator, decision.environment)
         decision.note("allocator loaded", "no" if fault else "yes", fault or "seen in /proc/<pid>/maps of a process")

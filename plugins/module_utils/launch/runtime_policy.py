@@ -4,7 +4,7 @@
 from ..host.files import below
 from . import fast_json
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict
@@ -15,10 +15,10 @@ MEMORY_POLICIES = ("preferred", "bind", "none")
 NUMA_MODES = ("node", "socket", "none")
 
 HEXADECIMAL = frozenset("0123456789abcdef")
-# MAX_NUMNODES of a kernel for large machines.
+# MAX_NUMNODES in a kernel for large machines.
 MOST_NODES = 1024
 
-# "calibrated" is malloc until `gpu-run --calibrate` has proved another allocator faster on this machine.
+# "calibrated" is malloc until `gpu-run --calibrate` has proven another allocator faster on this machine.
 DEFAULTS = {
     "schema": 1,
     "allocator": "calibrated",
@@ -32,7 +32,7 @@ DEFAULTS = {
     "nccl": {},
 }
 
-# Where the distributions put the libraries, for a host whose policy names none.
+# Where the distributions install the libraries, for a host whose policy names none.
 KNOWN_LIBRARIES = {
     "jemalloc": ("/usr/lib64/libjemalloc.so.2", "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"),
     "tcmalloc": ("/usr/lib64/libtcmalloc_minimal.so.4", "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4"),
@@ -40,7 +40,7 @@ KNOWN_LIBRARIES = {
 
 
 class LaunchError(Exception):
-    """The command cannot be started as asked; the text is one sentence with the way out."""
+    """The command cannot be started as asked; the text is one sentence with the remedy."""
 
 
 def pci_address(text: str) -> str:
@@ -54,7 +54,7 @@ def pci_address(text: str) -> str:
 
 
 def load_policy(root: str = "/") -> "Dict[str, Any]":
-    """The host's policy with defaults filled in, the defaults alone without a file; LaunchError on a bad one."""
+    """The host's policy with defaults filled in, only the defaults if there is no file; LaunchError for a bad one."""
     try:
         with open(below(root, POLICY_PATH), "rb") as file:
             policy = fast_json.loads(file.read().decode("utf-8"))
@@ -77,7 +77,7 @@ def load_policy(root: str = "/") -> "Dict[str, Any]":
 
 
 def _expectation(key: str, value: object) -> str:
-    """What `key` should have held, "" when `value` is fine."""
+    """What `key` should contain, "" if `value` is fine."""
     if key == "schema":
         return "" if value == 1 else "1, the only schema this gpu-run knows"
     if key == "allocator":

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows for a process from its CPUs and nodes: memory policy, allocator, CUDA's allocator.
+"""Settings that follow from a process's CPUs and nodes: memory policy, allocator, CUDA's allocator.
 
-Every function takes a `decision.Decision` and notes in it what it chose and why.
+Every function takes a `decision.Decision` and records in it what it chose and why.
 """
 
 from ..host.topology import format_cpu_list, memory_nodes
 from .calibration.calibrated import calibrated_arm
 from .gpu_choice import BY_CALLER
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional
 
     from .decision import Decision
 
-# Never bound unasked: the kernel kills what has filled its node, however much of the others is free.
+# Never bound unless asked: the kernel kills a process that fills its node, however much is free on the others.
 WHY = {
     "preferred": "from there while there is room, then from the other nodes",
     "bind": "as asked: from there only, and killed when that is full",
@@ -23,7 +23,7 @@ WHY = {
 
 
 def choose_memory(decision: "Decision", nodes: "List[int]", mode: str, root: str) -> None:
-    """Choose the NUMA nodes that memory should come from."""
+    """Choose the NUMA nodes from which memory should come."""
     present = memory_nodes(root)
     without_memory = set() if present is None else set(nodes) - present
     if mode == "none":
@@ -44,7 +44,7 @@ def choose_memory(decision: "Decision", nodes: "List[int]", mode: str, root: str
 
 
 def choose_allocator(decision: "Decision", option: "Optional[str]", policy: "Dict[str, Any]", root: str) -> None:
-    """Preload the allocator's library after proving the file; a library of the caller's own stays."""
+    """Preload the allocator's library after checking the file; a library that the caller preloads stays."""
     name, source = (option, "option --allocator") if option else (policy["allocator"], "policy")
     conf = policy["malloc_conf"]
     if name == "calibrated":
@@ -55,7 +55,7 @@ def choose_allocator(decision: "Decision", option: "Optional[str]", policy: "Dic
     if not preloaded and name == "none":
         decision.note("allocator", "malloc", source)
         return
-    # Imported here, as most starts preload nothing.
+    # Imported here, since most starts preload nothing.
     from .preload import check_callers_preload, find_library
 
     check_callers_preload(decision, preloaded, root)
@@ -77,9 +77,9 @@ def choose_allocator(decision: "Decision", option: "Optional[str]", policy: "Dic
 
 
 def choose_cuda_allocator(decision: "Decision", value: str) -> None:
-    """Both names: torch before 2.9 knows only the old one, and 2.9.1 ignores expandable_segments under the new one.
+    """Set both names: torch before 2.9 knows only the old one, and 2.9.1 ignores expandable_segments under the new one.
 
-    When the caller has set either, the other stays unset: two values would contradict each other.
+    If the caller has set either, the other stays unset: two values could contradict each other.
     """
     names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
     given = [name for name in names if name in decision.environment]

@@ -5,7 +5,7 @@ from ..host.cgroups import cpu_quota
 from ..host.topology import cores_of
 from .ranks import is_torchruns_filler
 
-# As in settings: a start does without typing.
+# As in settings: a start does not load typing.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Optional
@@ -24,7 +24,7 @@ def choose_threads(
     launcher: "Optional[Launcher]",
     root: str,
 ) -> None:
-    """OMP_NUM_THREADS: what was asked for, or the physical cores of the CPU set within the quota of the cgroup."""
+    """OMP_NUM_THREADS: the number asked for, or the physical cores of the CPU set within the cgroup's quota."""
     if option is not None:
         decision.set_variable("OMP_NUM_THREADS", str(option), "option --threads", even_if_set=True)
         return

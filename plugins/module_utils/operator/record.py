@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock of one operator at a time: a record on the host that says which run changes it.
+"""The lock that allows one run at a time: a record on the host that says which run is changing it.
 
-The record lies in /run, which a boot empties, and bears the boot id where it does not. It is read, judged and replaced
-under flock(2), which the kernel takes back from a process that dies. Who holds the lock is not decided here but by the
-controller (plugins/action/operator_lock.py), which alone can see whether a run of its own still lives; a record is
-replaced only when it is still the one that was judged.
+The record is in /run, which a boot empties, and has the boot id in case it does not. It is read, judged and replaced
+under flock(2), which the kernel releases when a process dies. Who holds the lock is not decided here but by the
+controller (plugins/action/operator_lock.py), since only that can see whether one of its runs is still alive; a record
+is replaced only if it is still the one that was judged.
 """
 
 import contextlib
@@ -24,23 +24,23 @@ FOLDER = "/run/gpuwright"
 RECORD = FOLDER + "/operator.json"
 GUARD = FOLDER + "/operator.guard"
 SCHEMA = 1
-# What a claim says, and the kind of each value.
+# The keys of a claim, and the kind of each value.
 CLAIM = {"run": str, "who": str, "controller": str, "machine": str, "pid": int, "started": str, "playbook": str}
-# Stands for the record that cannot be read where a run id is asked for.
+# Used instead of a run id for a record that cannot be read.
 DAMAGED = "damaged"
 GUARD_WAIT_S = 20.0
 GUARD_STEP_S = 0.05
 
 
 class Answer(NamedTuple):
-    """What became of the question for the lock.
+    """The answer to a request for the lock.
 
-    held      it is this run's now
-    holder    the record of another run, without `schema`; None when there is none, or none that can be read
+    held      whether this run now holds it
+    holder    the record of another run, without `schema`; None if there is none, or none that can be read
     damaged   why the record cannot be read, else ""
-    work      processes of other runs that still work on this host
+    work      processes of other runs that are still working on this host
     quiet_s   seconds since the holder was last heard of (a damaged record: since it was written); None without holder
-    before    the record that was replaced, None when there was none
+    before    the record that was replaced, None if there was none
     """
 
     held: bool
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
 
 
 def look(own_run: str, root: str = "/") -> Answer:
-    """Who holds the lock, nothing changed. OSError when the host cannot be read."""
+    """Who holds the lock; changes nothing. OSError if the host cannot be read."""
     record, damaged = _read(root)
     holder = None if record is None or record["run"] == own_run else record
     work = work_of_others(own_run, root) if holder or damaged else []
@@ -60,11 +60,11 @@ def look(own_run: str, root: str = "/") -> Answer:
 
 
 def take(claim: Dict[str, Any], replaces: str = "", root: str = "/") -> Answer:
-    """Take the lock, or say that it is still this run's. `claim` has the keys of CLAIM.
+    """Take the lock, or report that this run already holds it. `claim` has the keys of CLAIM.
 
-    `replaces` is the run whose record was found to be stale, or DAMAGED. While a process of another run works on this
-    host the lock is not given. OSError when the record cannot be written, TimeoutError when another process keeps the
-    record's guard.
+    `replaces` is the run whose record was found to be stale, or DAMAGED. While a process of another run is working on
+    this host, the lock is not given. OSError if the record cannot be written, TimeoutError if another process keeps the
+    record locked.
     """
     with _guarded(root):
         record, damaged = _read(root)
@@ -82,7 +82,7 @@ def take(claim: Dict[str, Any], replaces: str = "", root: str = "/") -> Answer:
 
 
 def release(run: str, root: str = "/") -> bool:
-    """Give the lock back; False when it was not this run's, which is left as it is. OSError as in `take`."""
+    """Release the lock; False if this run did not hold it, in which case it is left as it is. OSError as in `take`."""
     if not os.path.exists(below(root, RECORD)):
         return False
     with _guarded(root):
@@ -94,7 +94,7 @@ def release(run: str, root: str = "/") -> bool:
 
 
 def _read(root: str) -> Any:
-    """(record of this boot without `schema` or None, why a record that is there cannot be believed or "")."""
+    """(record of this boot without `schema` or None, why an existing record cannot be trusted or "")."""
     try:
         record = read_kept(root, RECORD, SCHEMA)
     except (OSError, ValueError) as error:
@@ -113,7 +113,7 @@ def _lacks(name: str) -> str:
 
 
 def _quiet_s(root: str, record: Optional[Dict[str, Any]], damaged: str) -> Optional[float]:
-    # By the uptime, since the clock may be set while a run works.
+    # By the uptime, since the clock may be set during a run.
     if record is not None:
         return max(0.0, _uptime_s(root) - record["seen_s"])
     if not damaged:
@@ -140,13 +140,13 @@ def _uptime_s(root: str) -> float:
 
 @contextlib.contextmanager
 def _guarded(root: str, wait_s: float = GUARD_WAIT_S, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """One process at a time, from the first look at the record to its replacement."""
+    """One process at a time, from reading the record to replacing it."""
     folder = below(root, FOLDER)
     with contextlib.suppress(FileExistsError):
         os.makedirs(folder)
-        # Root's umask must not hide from others who works here.
+        # Root's umask must not hide from others who is working here.
         os.chmod(folder, 0o755)
-    # Root's alone: whoever can open a file can keep it locked.
+    # Only root's: anybody who can open a file can keep it locked.
     handle = os.open(below(root, GUARD), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         deadline = time.monotonic() + wait_s

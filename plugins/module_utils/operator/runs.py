@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which processes on the host were started by a run that holds, or held, its lock.
 
-A play gives the id of its run to all that it starts, as the variable GPUWRIGHT_RUN in the environment, and every child
-inherits it: dnf, dkms, a compiler, pip. A process of a run whose controller is gone is found by it. What systemd starts
-for a run is not the run's: services get systemd's environment.
+A play passes the id of its run to everything that it starts, as the environment variable GPUWRIGHT_RUN, and every child
+inherits it: dnf, dkms, a compiler, pip. By this, a process is found whose run's controller is gone. Services that
+systemd starts for a run do not belong to it: they get systemd's environment.
 """
 
 import json
@@ -17,14 +17,14 @@ from ..host.files import below
 from ..host.processes import command_name, process_ids
 
 VARIABLE = "GPUWRIGHT_RUN"
-# Helpers that gpg and D-Bus leave behind on purpose. They inherit the environment and work for nobody.
+# Helpers that gpg and D-Bus leave behind on purpose. They inherit the environment but do no work for the run.
 LINGERING = ("gpg-agent", "dirmngr", "keyboxd", "scdaemon", "dbus-daemon", "dbus-launch", "ssh-agent")
 LIMIT_BYTES = 1024 * 1024
 DEADLINE_S = 10.0
 
 
 class Work(NamedTuple):
-    """A process of a run: its id on the host, the name that the kernel keeps of it, and the run."""
+    """A process of a run: its id on the host, the kernel's name for it, and the run."""
 
     pid: int
     command: str
@@ -43,8 +43,8 @@ def run_of(environment: bytes) -> str:
 def work_of_others(own_run: str, root: str = "/", deadline_s: float = DEADLINE_S) -> List[Work]:
     """Processes of all runs but `own_run`, by pid. Needs root, to see everybody's environment.
 
-    The kernel makes who reads an environment wait for a process that hangs in a driver with its memory locked. So a
-    child reads, for at most `deadline_s`; a process that cannot be read then hangs, and so does no work.
+    If a process hangs in a driver with its memory locked, the kernel makes anybody who reads its environment wait. So a
+    child reads, for at most `deadline_s`; a process that cannot be read by then hangs, and so does no work.
     """
     found = _read_in_child(root, deadline_s)
     works = [Work(pid, command_name(root, pid), run) for pid, run in sorted(found.items())]
@@ -52,14 +52,14 @@ def work_of_others(own_run: str, root: str = "/", deadline_s: float = DEADLINE_S
 
 
 def _read_in_child(root: str, deadline_s: float) -> Dict[int, str]:
-    """{pid: run} of all processes that belong to one, as far as they could be read in the time."""
+    """{pid: run} of all processes that belong to a run, as far as they could be read in time."""
     pids = [pid for pid in process_ids(root) if pid != os.getpid()]
     found: Dict[int, str] = {}
     deadline = time.monotonic() + deadline_s
     while pids and time.monotonic() < deadline:
         answered, hanging = _ask_child(root, pids, deadline)
         found.update({pid: run for pid, run in answered.items() if run})
-        # What stands in the way is left out, and the rest is asked for anew.
+        # The process that blocked the reading is left out, and the rest is read again.
         pids = [pid for pid in pids if pid not in answered and pid != hanging]
     return found
 
@@ -79,7 +79,7 @@ def _ask_child(root: str, pids: List[int], deadline: float) -> Any:
     lines = _lines_until(reader, deadline, quiet_s=2.0)
     os.close(reader)
     answered = dict(json.loads(line.decode()) for line in lines)
-    # Never waited for longer: a process that hangs in the kernel does not notice the signal.
+    # Not waited for any longer: a process that hangs in the kernel does not notice the signal.
     os.kill(child, signal.SIGKILL)
     _collect(child)
     return answered, next((pid for pid in pids if pid not in answered), None)
@@ -90,7 +90,7 @@ def _read_run(root: str, pid: int) -> str:
         with open(below(root, f"/proc/{pid}/environ"), "rb") as file:
             return run_of(file.read(LIMIT_BYTES))
     except OSError:
-        # It has ended, or it is the kernel's own.
+        # It has ended, or it is a kernel thread.
         return ""
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses with a login in them, `https://user:secret@mirror:8443/path/`: taken apart, shown, and asked.
+"""Addresses with a login in them, `https://user:secret@mirror:8443/path/`: split, shown without it, and opened.
 
-A login is never part of an address that is passed on, printed or written to a file; it goes the way that each program
-has for it. Only Basic authentication is spoken, as dnf, apt and pip do.
+A login is never part of an address that is passed on, printed or written to a file; each program gets it in the way
+provided for that. Only Basic authentication is supported, as in dnf, apt and pip.
 """
 
 import re
@@ -11,13 +11,13 @@ import urllib.parse
 import urllib.request
 from typing import Any, List, NamedTuple, Optional
 
-# A login whose password holds an unencoded "/" or "?" reaches beyond what is formally the host.
+# A login whose password has an unencoded "/" or "?" extends beyond the part that is formally the host.
 RAW_LOGIN = re.compile(r"://[^\s/@:]*:(?!\d*(?:/|$))\S*@")
 LOGIN = re.compile(r"://[^\s/?#]*@")
 
 
 class Address(NamedTuple):
-    """An address without its login, and the login decoded; user is "" where there is none."""
+    """An address without its login, and the decoded login; user is "" if there is none."""
 
     url: str
     user: str
@@ -25,7 +25,7 @@ class Address(NamedTuple):
 
 
 def split_login(url: str) -> Address:
-    """`Address` of `url`; without "@" before the path it is the url as it was."""
+    """`Address` of `url`; without an "@" before the path, the url is unchanged."""
     scheme, separator, rest = url.partition("://")
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     login, at, place = authority.rpartition("@")
@@ -44,8 +44,8 @@ def without_login(text: str) -> str:
 def open_address(url: str, user: str = "", password: str = "", proxy: Optional[str] = None, timeout: float = 30) -> Any:
     """The answer of a server, as urllib gives it; raises OSError, http.client.HTTPException, ValueError as urllib does.
 
-    url      a login in it is used where no user is given          proxy  None: what the environment names, "": none
-    timeout  s. The login is sent to this server alone, wherever it redirects to
+    url      a login in it is used if no user is given          proxy  None: the one in the environment, "": none
+    timeout  s. The login is sent to this server only, wherever it redirects to
     """
     if not user:
         url, user, password = split_login(url)

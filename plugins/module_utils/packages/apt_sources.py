@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which components of its own distribution a Debian or Ubuntu host may install from, and the file that adds others.
 
-apt itself is asked where its packages come from: it reads both forms of sources, and it knows from the signed Release
-files which of them are the distribution's, under whatever mirror's name.
+apt itself is asked where its packages come from: it reads both formats of sources, and it knows from the signed Release
+files which of them are the distribution's, whatever the mirror is called.
 """
 
 from typing import Any, Callable, Collection, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
@@ -17,7 +17,7 @@ KEYRINGS = {
     "Debian": "/usr/share/keyrings/debian-archive-keyring.gpg",
     "Ubuntu": "/usr/share/keyrings/ubuntu-archive-keyring.gpg",
 }
-# What every one of the distribution's own repositories has.
+# The component that each of the distribution's own repositories has.
 FIRST_COMPONENT = "main"
 APT_SECONDS = 60
 
@@ -33,7 +33,7 @@ class Target(NamedTuple):
 
 
 def read_targets(run: Callable[..., Finished] = run_bounded) -> List[Target]:
-    """The indexes that apt has read from its configured sources; raises OSError when apt cannot say."""
+    """The indexes that apt has read from its configured sources; raises OSError if apt cannot report them."""
     done = run(["apt-get", "indextargets", "--format", FIELDS, "Created-By: Packages"], APT_SECONDS)
     if done.rc != 0:
         raise OSError(f"apt-get indextargets: {done.problem or done.stderr.strip()[-300:]}")
@@ -41,18 +41,18 @@ def read_targets(run: Callable[..., Finished] = run_bounded) -> List[Target]:
 
 
 def parse_targets(text: str) -> List[Target]:
-    """Lines of `apt-get indextargets` in the form of FIELDS; a line of another form is left out."""
+    """Lines of `apt-get indextargets` in the format of FIELDS; a line in another format is left out."""
     found = []
     for line in text.splitlines():
         words = line.split("|")
         if len(words) == 5:
-            # "/etc/apt/sources.list:3": the number is that of the line or stanza.
+            # "/etc/apt/sources.list:3": the number of the line or stanza.
             found.append(Target(words[0].rpartition(":")[0], *words[1:]))
     return found
 
 
 def own_targets(targets: Iterable[Target]) -> List[Target]:
-    """Those of the distribution itself."""
+    """The indexes of the distribution itself."""
     return [target for target in targets if target.origin in KEYRINGS]
 
 
@@ -61,8 +61,8 @@ def wanted_stanzas(
 ) -> List[Tuple[str, str, Tuple[str, ...], Tuple[str, ...]]]:
     """What `file` has to add so that every suite of the distribution has all `components`, in apt's order of sources.
 
-    Returns `[(origin, uri, (suite, ...), (component, ...)), ...]`; what other files configure is not repeated, which
-    apt would complain about at every update.
+    Returns `[(origin, uri, (suite, ...), (component, ...)), ...]`; what other files configure is not repeated, since
+    apt would complain about that at every update.
     """
     elsewhere: Dict[Tuple[str, str, str], Set[str]] = {}
     for target in own_targets(targets):

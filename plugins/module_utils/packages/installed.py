@@ -17,16 +17,16 @@ DNF_PID_FILES = (
     "var/run/dnf/metadata_lock.pid",
     "var/run/yum.pid",
 )
-# rpm takes a POSIX lock on this file for the length of a transaction (lib/rpmlock.c).
+# rpm holds a POSIX lock on this file during a transaction (lib/rpmlock.c).
 RPM_LOCK_FILES = ("var/lib/rpm/.rpm.lock", "usr/lib/sysimage/rpm/.rpm.lock")
-# The same of dpkg and apt, in the order in which apt takes them (apt-pkg/deb/debsystem.cc).
+# The same for dpkg and apt, in the order in which apt takes them (apt-pkg/deb/debsystem.cc).
 DPKG_LOCK_FILES = (
     "var/lib/dpkg/lock-frontend",
     "var/lib/dpkg/lock",
     "var/lib/apt/lists/lock",
     "var/cache/apt/archives/lock",
 )
-# States of dpkg between "unpacked" and "installed" (dpkg-query(1)).
+# dpkg's states between "unpacked" and "installed" (dpkg-query(1)).
 UNFINISHED = ("half-installed", "unpacked", "half-configured", "triggers-awaited", "triggers-pending")
 QUERY_SECONDS = 60
 FAMILIES = ("redhat", "debian")
@@ -37,7 +37,7 @@ def missing_packages(names: Sequence[str], family: str) -> List[str]:
 
     family  redhat: names as dnf understands them, `name` or `name-version`, the version may be a pattern such as 580.*;
             debian: as apt does, `name` or `name=version`, the version may be a pattern such as 535.261.03-*
-    Raises OSError when the package database cannot be asked.
+    Raises OSError if the package database cannot be queried.
     """
     if not names:
         return []
@@ -54,7 +54,7 @@ def _missing_rpms(names: Sequence[str]) -> List[str]:
 
 
 def missing_patterns(patterns: Sequence[str], listing: str) -> List[str]:
-    """Those of `patterns` (name-version, with stars) that no line of a listing (name-version) has."""
+    """Those of `patterns` (name-version, with asterisks) that no line of a listing (name-version) matches."""
     installed = listing.split()
     return [pattern for pattern in patterns if not fnmatch.filter(installed, pattern)]
 
@@ -86,9 +86,9 @@ def _ask_dpkg(form: str) -> str:
 
 
 def unfinished_packages(family: str) -> List[str]:
-    """Packages that an interrupted transaction left unpacked but not set up, which stops every later one; sorted.
+    """Packages that an interrupted transaction left unpacked but not configured, which stops every later one; sorted.
 
-    dnf needs no such repair. Raises OSError when dpkg cannot be asked.
+    dnf needs no such repair. Raises OSError if dpkg cannot be queried.
     """
     if family != "debian":
         return []
@@ -97,12 +97,12 @@ def unfinished_packages(family: str) -> List[str]:
 
 
 def missing_debs(names: Iterable[str], listing: str) -> List[str]:
-    """Those of `names` that a listing (status, package, version, provides; by tabs) does not show as installed."""
+    """Those of `names` that a listing (status, package, version, provides; by tabs) does not have as installed."""
     versions: Dict[str, Any] = {}
     provided: Set[str] = set()
     for line in listing.splitlines():
         status, package, version, provides = (line + "\t\t\t").split("\t")[:4]
-        # What apt has not finished is not there yet.
+        # A package that apt has not finished is not installed yet.
         if status == "installed":
             versions[package] = version
             provided.update(word.strip().split(" ")[0] for word in provides.split(",") if word.strip())
@@ -123,7 +123,7 @@ def lock_holder(root: str = "/") -> Any:
     for name in DNF_PID_FILES:
         pid = _pid_in(os.path.join(root, name))
         command = _command(pid, root) if pid else None
-        # A dnf that was killed leaves its file behind, and the pid may since belong to anyone.
+        # A dnf that was killed leaves its file behind, and the pid may now belong to any process.
         if command and any(word in command for word in ("dnf", "yum", "packagekit", "ansible", "python")):
             return {"pid": pid, "command": command}
     for name in RPM_LOCK_FILES + DPKG_LOCK_FILES:
@@ -150,7 +150,7 @@ def _command(pid: int, root: str = "/") -> Optional[str]:
 
 
 def _posix_lock_owner(path: str) -> Optional[int]:
-    """Pid that holds a write lock on `path`, 0 when nobody does or when this cannot be asked."""
+    """Pid that holds a write lock on `path`, 0 if nobody does or this cannot be determined."""
     try:
         with open(path, "rb") as file:
             # struct flock of Linux on 64-bit machines: l_type, l_whence, l_start, l_len, l_pid.

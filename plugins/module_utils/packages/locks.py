@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds the node's packages where they are: enabled module streams and version locks of dnf."""
+"""What keeps the node's packages at their versions: enabled module streams and dnf's version locks."""
 
 from typing import Any, Dict, List, Optional
 
@@ -18,7 +18,7 @@ def read_package_locks(root: str) -> Optional[Dict[str, Any]]:
 
 
 def read_streams(root: str) -> Dict[str, str]:
-    """State of each module that is not left to the repository's default; ValueError for a file nobody understands."""
+    """State of each module that is not left to the repository's default; ValueError for an unreadable file."""
     found = {}
     for name in names_in(root, STREAMS):
         module = name[: -len(".module")] if name.endswith(".module") else ""
@@ -33,7 +33,7 @@ def read_streams(root: str) -> Dict[str, str]:
 
 
 def read_version_locks(root: str) -> List[str]:
-    """The patterns of versionlock.list; empty when there is no such file."""
+    """The patterns of versionlock.list; empty if there is no such file."""
     text = read_text(root, LOCK_LIST)
     if text is None and exists(root, LOCK_LIST):
         raise OSError(f"{LOCK_LIST} cannot be read")

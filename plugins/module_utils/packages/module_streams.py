@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module streams of dnf: which one is enabled, which ones there are, and the commands that change it.
+"""Module streams of dnf: which one is enabled, which ones exist, and the commands that change this.
 
 The state is read from /etc/dnf/modules.d, where dnf itself keeps it, so that a host with nothing to change needs no
 repository and no dnf. Everything else goes through the dnf command, whose output for modules is the same in dnf 4.7
@@ -25,18 +25,18 @@ SHOWN_LINES = 6
 
 
 class Selection(NamedTuple):
-    """state: "enabled", "disabled" or "" (neither, so that the repository's default stream counts)"""
+    """state: "enabled", "disabled" or "" (neither, so that the repository's default stream applies)"""
 
     state: str
     stream: str
 
 
 class StreamError(Exception):
-    """What went wrong and what to do next, for a person."""
+    """What went wrong and what to do next, in plain words."""
 
 
 def check_name(what: str, text: str) -> None:
-    """Refuses what dnf would take for an option or for more than one name. Raises `StreamError`."""
+    """Refuse a name that dnf would take for an option or for more than one name. Raises `StreamError`."""
     if not NAME.match(text):
         raise StreamError(
             f"{what} is {text!r}: expected a name such as nvidia-driver or 580-dkms (letters, digits and . _ + -, "
@@ -45,7 +45,7 @@ def check_name(what: str, text: str) -> None:
 
 
 def read_selection(name: str, root: str = "/") -> Selection:
-    """The `Selection` that dnf keeps for module `name`; raises `StreamError` when its file cannot be understood."""
+    """The `Selection` that dnf keeps for module `name`; raises `StreamError` if its file cannot be understood."""
     path = STATE_FILE.format(name)
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
@@ -82,8 +82,8 @@ class Dnf(object):
         self.timeout = timeout
 
     def available_streams(self, name: str) -> List[str]:
-        """Streams that the enabled repositories offer; raises `StreamError` when dnf cannot say."""
-        # -y: a repository that signs its metadata has dnf ask whether its configured key may be used.
+        """Streams that the enabled repositories offer; raises `StreamError` if dnf cannot list them."""
+        # -y: for a repository with signed metadata, dnf asks whether its configured key may be used.
         command = ["dnf", "-q", "-y", "module", "list", name]
         finished = self._run(command)
         if finished.rc == 0 or "No matching Modules to list" in finished.stderr:
@@ -91,7 +91,7 @@ class Dnf(object):
         raise StreamError(_failure(command, finished))
 
     def installed(self, names: Sequence[str]) -> List[str]:
-        """Those of `names` (globs allowed) that rpm has, sorted."""
+        """Those of `names` (globs allowed) that are installed according to rpm, sorted."""
         if not names:
             return []
         command = ["rpm", "-qa", "--qf", "%{NAME}\\n"] + list(names)
@@ -119,7 +119,7 @@ class Dnf(object):
         return sorted(set(finished.stdout.split()) & set(names))
 
     def shell(self, command: str) -> Any:
-        """Run dnf shell, whose exit status says nothing; raises `StreamError` where its words tell of an error."""
+        """Run dnf shell, whose exit status says nothing; raises `StreamError` if its output mentions an error."""
         finished = self._run(command)
         said = finished.stdout + "\n" + finished.stderr
         if finished.rc != 0 or re.search(r"(?m)^(Error|\s*Problem\b|Failed)", said):
@@ -127,13 +127,13 @@ class Dnf(object):
             raise StreamError(_failure(command, finished._replace(stderr="\n".join(words) or finished.stderr)))
 
     def change(self, command: Sequence[str]) -> Any:
-        """Run one of the commands of `plan_commands`; raises `StreamError` with dnf's own last words."""
+        """Run one of the commands of `plan_commands`; raises `StreamError` with the last lines of dnf's output."""
         finished = self._run(command)
         if finished.rc != 0:
             raise StreamError(_failure(command, finished))
 
     def _run(self, command: Sequence[str]) -> Any:
-        # SIGTERM: a package transaction that is under way ends in order, one that waits for a lock ends at once.
+        # SIGTERM: a running package transaction ends cleanly, one that is waiting for a lock ends at once.
         finished = run_bounded(command, self.timeout, stop_signal=signal.SIGTERM)
         if finished.missing:
             raise StreamError(f"{finished.problem}. This host does not use dnf, or PATH lacks /usr/bin")
@@ -147,8 +147,8 @@ class Dnf(object):
 def plan_commands(name: str, wanted: Selection, before: Selection, installed: Sequence[str]) -> List[List[str]]:
     """The commands, in order, that lead from `before` to `wanted` (both `Selection`).
 
-    A switch removes the old stream's packages first: a run that is cut off after that finds the old stream still
-    enabled and goes on where it was.
+    A switch removes the old stream's packages first: after an interruption at that point, the next run finds the old
+    stream still enabled and continues from there.
     """
     if wanted == before:
         return []
@@ -165,12 +165,12 @@ def plan_commands(name: str, wanted: Selection, before: Selection, installed: Se
 
 
 def is_switch(wanted: Selection, before: Selection) -> bool:
-    """Whether another stream is enabled now; dnf refuses that in one step, because packages of both would mix."""
+    """Whether another stream is enabled now; dnf refuses to do that in one step, because packages of both would mix."""
     return wanted.state == before.state == "enabled" and wanted.stream != before.stream
 
 
 def switch_refusal(name: str, wanted: Selection, before: Selection, commands: Sequence[str]) -> str:
-    """Why a switch does not happen by itself, and everything that it would do; `commands` are lines of text."""
+    """Why a switch does not happen unless it is asked for, and all that it would do; `commands` are lines of text."""
     there = f"has stream {before.stream} enabled" if before.stream else "has no stream enabled"
     if before == wanted:
         there += ", with packages of another version,"
@@ -183,14 +183,14 @@ def switch_refusal(name: str, wanted: Selection, before: Selection, commands: Se
 
 
 def unknown_stream(name: str, stream: str, available: Sequence[str]) -> str:
-    """What there is instead of a stream that no repository offers."""
+    """The streams that exist instead of one that no repository offers."""
     if not available:
         return (
             f"No enabled repository offers module {name}. Next: dnf repolist; dnf module list {name} (is the "
             "repository that has it enabled and reachable?)"
         )
     near = difflib.get_close_matches(stream, available, n=3, cutoff=0.7)
-    # Two names of the same branch are near each other however different their endings are.
+    # Two names of the same branch count as close to each other, however different their endings are.
     branch = stream.split("-")[0]
     near += [other for other in available if other.split("-")[0] == branch and other not in near]
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
@@ -211,7 +211,7 @@ def _late(command: Any, timeout: float, finished: Finished) -> str:
 
 
 def _holder_sentence(text: str) -> str:
-    """Who holds the package manager's lock, from dnf's own words or from its lock files; "" when nobody is found."""
+    """Who holds the package manager's lock, from dnf's own output or from its lock files; "" if nobody is found."""
     match = re.search(r"(?i)(?:process with pid|running as pid) ([0-9]+)", text)
     if match:
         pid = int(match.group(1))

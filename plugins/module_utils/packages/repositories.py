@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a node can reach the repositories that it will be told to use, asked as dnf and get_url would ask."""
+"""Whether a node can reach the repositories that it will use; requested as dnf and get_url would request them."""
 
 import configparser
 import functools
@@ -15,24 +15,24 @@ from ..host.files import exists, read_text
 from .addresses import open_address, without_login
 from .signing_key import refusal
 
-# All addresses are asked at once; a name server that says nothing must not hold up the run.
+# All addresses are requested at once; a name server that does not answer must not hold up the run.
 ANSWER_SECONDS = 20
 TRY_SECONDS = 8
 TRIES = 2
-# Of an answer; no key of a vendor is as long.
+# Limit of an answer; no vendor's key is as long.
 START_BYTES = 65536
-# What every repository has, and how it begins; a flat one in Debian's form, as NVIDIA's is.
+# A file that every repository has, and how it begins; flat ones in Debian's format, as NVIDIA's is.
 METADATA = {"redhat": ("/repodata/repomd.xml", b"<repomd"), "debian": ("/InRelease", b"-----BEGIN PGP")}
 KEY_FILES = {"redhat": "/etc/pki/rpm-gpg/RPM-GPG-KEY-{}", "debian": "/etc/apt/keyrings/{}.asc"}
 DNF_CONF = "/etc/dnf/dnf.conf"
-# What urllib cannot speak to is not judged.
+# Addresses that urllib cannot open are not checked.
 PROXIES = ("http://", "https://")
 
 
 def read_proxy(root: str, name: str) -> Any:
-    """dnf's proxy for a repository: an address, "" for none, or None where the environment decides.
+    """dnf's proxy for a repository: an address, "" for none, or None if the environment decides.
 
-    The repository's own section goes before [main]; the words for none are dnf.conf(5)'s.
+    The repository's own section takes precedence over [main]; the words for none are those of dnf.conf(5).
     """
     settings: Dict[str, str] = {}
     for path, section in ((DNF_CONF, "main"), (f"/etc/yum.repos.d/{name}.repo", name)):
@@ -40,7 +40,7 @@ def read_proxy(root: str, name: str) -> Any:
         try:
             parser.read_string(read_text(root, path) or "")
         except configparser.Error:
-            # dnf itself will say what is wrong with its file.
+            # dnf itself will report what is wrong with its file.
             continue
         if parser.has_section(section):
             settings.update(parser[section])
@@ -74,11 +74,11 @@ def unreachable(
 ) -> List[Dict[str, Any]]:
     """`[{name, variable, url, why, refused}]` for each address that does not answer as a repository or a key does.
 
-    One that is refused has answered, with something that is not taken.
+    `refused` means that it has answered, but with something that is not accepted.
 
-    repositories  `[{name, url, user, variable, key_url, key_user, key_variable, key_fingerprint}]`; the key is asked
-                  for where the node has none yet, and a user is sent with its password
-    passwords     `{variable: password}`, those of the addresses' users
+    repositories  `[{name, url, user, variable, key_url, key_user, key_variable, key_fingerprint}]`; the key is
+                  requested if the node has none yet, and a user is sent with its password
+    passwords     `{variable: password}` of the addresses' users
     """
     passwords = passwords or {}
     asked = []
@@ -89,7 +89,7 @@ def unreachable(
         asked.append({"name": row["name"], "variable": row["variable"], "url": url, "judge": judge})
         asked[-1].update(proxy=read_proxy(root, row["name"]), user=row.get("user", ""))
         if not exists(root, KEY_FILES[family].format(row["name"])):
-            # get_url, which fetches it, knows nothing of dnf's proxy.
+            # get_url, which fetches it, does not know dnf's proxy.
             key = {
                 "name": row["name"],
                 "variable": row["key_variable"],
@@ -131,23 +131,23 @@ def _ask(row: Any) -> Any:
 
 
 def why_no_metadata(mark: Any, start: bytes) -> str:
-    """One phrase, "" where the first bytes of an answer hold `mark`."""
+    """One phrase; "" if the first bytes of an answer contain `mark`."""
     return "" if mark in start else "it answers, but with something other than the metadata of a repository"
 
 
 def why_no_key(fingerprint: str, data: bytes) -> str:
-    """One phrase, "" where the answer is the pinned key alone, or where nothing is pinned or nobody can read keys."""
+    """One phrase; "" if the answer is only the pinned key, if nothing is pinned, or if keys cannot be read here."""
     try:
         return refusal(data, fingerprint) if fingerprint else ""
     except OSError:
-        # The role installs GnuPG, and looks again before it keeps the key.
+        # The role installs GnuPG, and checks again before it keeps the key.
         return ""
 
 
 def why_unreachable(
     url: str, proxy: Optional[str], judge: Callable[[bytes], str], user: str = "", password: str = ""
 ) -> str:
-    """One phrase, "" where the address answers and `judge` finds nothing to say of the answer's first bytes."""
+    """One phrase; "" if the address answers and `judge` has no objection to the answer's first bytes."""
     if proxy and not proxy.startswith(PROXIES):
         return ""
     why = ""
@@ -156,7 +156,7 @@ def why_unreachable(
             with open_address(url, user, password, proxy, TRY_SECONDS) as answer:
                 start = answer.read(START_BYTES)
         except urllib.error.HTTPError as error:
-            # The server has spoken; it would say the same again.
+            # The server has answered; it would give the same answer again.
             return f"HTTP {error.code} {error.reason}"
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = without_login(_phrase(error))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenPGP key that a server sends: only a file of the key with the pinned fingerprint is taken, and it alone kept.
+"""The OpenPGP key that a server sends: only the key with the pinned fingerprint is accepted and kept.
 
-Whoever can change the file at an address can append a key to it, and apt and rpm trust every key of a file. GnuPG reads
-the keys, checks that subkeys and names are the key's own, and exports the pinned one alone.
+Anybody who can change the file at an address can append a key to it, and apt and rpm trust every key in a file. GnuPG
+reads the keys, checks that subkeys and names are the key's own, and exports only the pinned one.
 """
 
 import os
@@ -16,14 +16,14 @@ from ..host.bounded import (
 )
 
 GPG_SECONDS = 60
-# Larger than any vendor's key file; more is an error page or an attempt to fill the disk.
+# Larger than any vendor's key file; anything longer is an error page or an attempt to fill the disk.
 MOST_BYTES = 1024 * 1024
 
 
 def refusal(data: bytes, fingerprint: str, run: Callable[..., Finished] = run_bounded) -> str:
-    """Why a key file that a server sent (bytes) is not taken, one phrase; "" where it is the pinned key alone.
+    """Why a key file that a server sent (bytes) is not accepted, one phrase; "" if it is only the pinned key.
 
-    Raises OSError where GnuPG cannot be run.
+    Raises OSError if GnuPG cannot be run.
     """
     try:
         others = pinned_key(data, fingerprint, run)[1]
@@ -39,8 +39,8 @@ def refusal(data: bytes, fingerprint: str, run: Callable[..., Finished] = run_bo
 def pinned_key(data: bytes, fingerprint: str, run: Callable[..., Finished] = run_bounded) -> Tuple[str, List[str]]:
     """The armoured text of the one key in `data` (bytes) that has `fingerprint` (40 hex digits), and what was left out.
 
-    Returns `(text, [fingerprint of another key, ...])`. Raises ValueError with a sentence where the pinned key is not
-    among them or is revoked, OSError where GnuPG cannot be run.
+    Returns `(text, [fingerprint of another key, ...])`. Raises ValueError with a sentence if the pinned key is not
+    among them or is revoked, OSError if GnuPG cannot be run.
     """
     wanted = fingerprint.replace(" ", "").upper()
     if len(data) > MOST_BYTES:
@@ -51,7 +51,7 @@ def pinned_key(data: bytes, fingerprint: str, run: Callable[..., Finished] = run
         with open(path, "wb") as file:
             file.write(data)
         gpg = ["gpg", "--homedir", home, "--batch", "--no-tty", "--no-autostart", "--quiet"]
-        # What is no key in the file makes gpg fail, and is left out all the same.
+        # Anything in the file that is not a key makes gpg fail, but is left out nevertheless.
         _finished(run(gpg + ["--import", path], GPG_SECONDS), codes=None)
         keys = parse_keys(_finished(run(gpg + ["--with-colons", "--list-keys"], GPG_SECONDS)).stdout)
         if wanted not in keys:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an interrupted or broken package manager leaves behind, read before it is given more work."""
+"""What an interrupted or broken package manager left behind, read before it is given more work."""
 
 import re
 import sqlite3
@@ -13,25 +13,25 @@ HISTORY = "/var/lib/dnf/history.sqlite"
 BEGUN = 0
 MOST_LINES = 3
 DAMAGE = re.compile(r"error|BDB|malformed|corrupt")
-# Who holds it is named by lock_holder; rpm calls that an error, too.
+# lock_holder names who holds the lock; rpm calls that an error, too.
 IN_USE = re.compile(r"lock on |lock is held|Resource temporarily unavailable")
 VERIFY = ["rpm", "--verifydb"]
-# Dependencies alone: files are not compared.
+# Only dependencies: files are not compared.
 CHECK = ["rpm", "-Va", "--nofiles", "--nodigest"]
 
 
 def read_package_state(ask: Callable[..., Any], root: str = "/") -> Dict[str, Any]:
-    """`{verify, check, unfinished}`: what rpm says of its database and of dependencies (None: no answer in time)."""
+    """`{verify, check, unfinished}`: what rpm says about its database and dependencies (None: no answer in time)."""
     return {"verify": ask(VERIFY), "check": ask(CHECK), "unfinished": read_unfinished(root)}
 
 
 def read_unfinished(root: str = "/") -> Any:
-    """`{id, began, command}` where dnf's last transaction never ended, else None; None too where nobody can tell."""
+    """`{id, began, command}` if dnf's last transaction never ended, else None; also None if that cannot be read."""
     path = resolve(root, HISTORY)
     if path is None:
         return None
     try:
-        # Read-only and without waiting: a running dnf is somebody else's finding.
+        # Read-only and without waiting: a running dnf is reported elsewhere.
         database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1)
         try:
             row = database.execute("SELECT id, dt_begin, cmdline, state FROM trans ORDER BY id DESC LIMIT 1").fetchone()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a module stream: compare with what is wanted, decide, change, prove."""
+"""Change a module stream: compare it with what is wanted, decide, change, verify."""
 
 from typing import Any, Dict, List, Mapping, NamedTuple
 
@@ -21,11 +21,11 @@ LONGEST_SECONDS = 86400
 
 
 class Change(NamedTuple):
-    """What is asked for.
+    """The change that is asked for.
 
     name      the module                        selection     what dnf must have recorded for it afterwards
     packages  names (globs) of all packages that a switch removes or replaces
-    install   what must be there after a switch; [] where `packages` are only removed
+    install   what must be installed after a switch; [] if `packages` are only removed
     version   branch or version of all `packages` of the stream, "" without `install`
     allow_switch  whether another enabled stream may be replaced
     """
@@ -39,7 +39,7 @@ class Change(NamedTuple):
 
 
 def wanted_change(params: Mapping[str, Any]) -> Change:
-    """The change that the parameters of the module dnf_module_stream ask for; StreamError where one is wrong."""
+    """The change that the parameters of the module dnf_module_stream ask for; StreamError if one is wrong."""
     check_name("name", params["name"])
     for package in params["packages"]:
         check_name("a member of packages", package.replace("*", "x").replace("?", "x"))
@@ -71,7 +71,7 @@ def _selection(state: str, stream: Any) -> Selection:
 def bring_about(change: Change, dnf: Dnf, check_mode: bool, result: Dict[str, Any]) -> None:
     """Make the change, if there is one and check mode does not forbid it.
 
-    Fills in `result`, the answer of the module, as far as it comes: what is known goes with a failure, too.
+    Fills in `result`, the module's answer, as it proceeds: a failure, too, carries what is known by then.
     """
     name, wanted, install = change.name, change.selection, change.install
     before = read_selection(name)
@@ -102,7 +102,7 @@ def bring_about(change: Change, dnf: Dnf, check_mode: bool, result: Dict[str, An
 
 
 def _make_changes(change: Change, commands: Any, replaced: Any, dnf: Dnf, result: Dict[str, Any]) -> None:
-    """Select the stream, then replace the packages; a step that fails before they are replaced leaves all as it was."""
+    """Select the stream, then replace the packages; a failure before they are replaced leaves everything as it was."""
     names = change.packages if change.install else []
     with stream_put_back(change.name, dnf, names):
         for command in commands:
@@ -115,7 +115,7 @@ def _make_changes(change: Change, commands: Any, replaced: Any, dnf: Dnf, result
 
 
 def _prove(name: str, wanted: Selection) -> None:
-    """dnf's exit status is not believed; what it recorded is."""
+    """Verify the change: dnf's exit status is not trusted, but what it recorded is."""
     after = read_selection(name)
     if after != wanted:
         raise StreamError(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages of one module stream replaced by those of another: all downloaded first, then one transaction.
+"""Replace the packages of one module stream with those of another: all downloaded first, then one transaction.
 
-The stream that is enabled is a setting of dnf and touches no package, so it may go first, and back where a step fails.
-dnf shell ends with 0 whatever happens in it, so its words are read and the packages are looked at afterwards.
+The enabled stream is only a setting of dnf and touches no package, so it can be changed first, and back on failure.
+dnf shell ends with 0 whatever happens in it, so its output is read and the packages are checked afterwards.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from ..host.whole_file import write_whole
 from .module_streams import STATE_FILE, StreamError, check_name
 
 SHELL = ["dnf", "-y", "--allowerasing"]
-# Everything must be in the cache by then: a mirror that goes away now can break nothing.
+# Everything must be in the cache by then: a mirror that fails now can break nothing.
 FROM_CACHE = ["dnf", "-y", "-C", "--allowerasing"]
 
 
@@ -29,8 +29,8 @@ def foreign_packages(installed: Any, version: str) -> List[str]:
 def switch_script(installed: Any, offered: Any, wanted: Any) -> Any:
     """Lines for dnf shell that bring the packages to a stream in one transaction.
 
-    installed  names that are there          offered  those of them that the stream has; the others go
-    wanted     what must be there afterwards, name or name-version
+    installed  names that are installed      offered  those of them that the stream has; the others are removed
+    wanted     what must be installed afterwards, name or name-version
     """
     stay, gone = [name for name in installed if name in offered], [name for name in installed if name not in offered]
     new = [package for package in wanted if not any(_is_of(package, name) for name in stay)]
@@ -51,10 +51,10 @@ def describe_switch(installed: Any, wanted: Any) -> Any:
 
 @contextlib.contextmanager
 def stream_put_back(name: str, dnf: Any, packages: Sequence[str], root: str = "/") -> Any:
-    """Where the block raises StreamError, the stream that was enabled before is enabled again, without any network.
+    """If the block raises StreamError, enable the stream that was enabled before again, without any network access.
 
-    packages  names (globs) that must be as they were for that, since packages of another stream need it; [] puts
-              nothing back
+    packages  names (globs) that must be as they were for that, since packages of another stream need that stream;
+              [] restores nothing
     """
     path = below(root, STATE_FILE.format(name))
     before = read_text(root, STATE_FILE.format(name))
@@ -78,9 +78,9 @@ def _is_still(dnf: Any, packages: Sequence[str], installed: Any) -> bool:
 
 
 def replace_packages(dnf: Any, installed: Any, version: str, wanted: Any) -> Any:
-    """Bring `installed` (`{name: version}`) to the stream that is enabled now; StreamError before anything is removed.
+    """Change `installed` (`{name: version}`) to the stream that is enabled now; StreamError before anything is removed.
 
-    dnf      a `module_streams.Dnf`          version  which all must have then          wanted  as in `switch_script`
+    dnf      a `module_streams.Dnf`          version  that all must have then          wanted  as in `switch_script`
     """
     names = sorted(installed)
     for name in names:

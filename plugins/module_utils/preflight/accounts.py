@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accounts that trainings will use, looked at before the driver is changed."""
+"""Accounts that training will use, checked before the driver is changed."""
 
 from typing import Any, Callable, Dict, Iterable, List, Mapping
 
@@ -8,12 +8,12 @@ from .problem import (
     problem,
 )
 
-# The comment by which an account that the role system_training made is known again.
+# The comment by which an account that the role system_training made is recognised.
 COMMENT = "gpuwright trainer"
 
 
 def read_accounts(ask: Callable[..., Any], names: Iterable[str]) -> Dict[str, Any]:
-    """`{name: [name, password, uid, gid, comment, home, shell]}` of those that there are, locally or in a directory."""
+    """`{name: [name, password, uid, gid, comment, home, shell]}` of those that exist, locally or in a directory."""
     found = {}
     for name in names:
         fields = (ask(["getent", "passwd", name]) or "").strip().split(":")
@@ -23,9 +23,9 @@ def read_accounts(ask: Callable[..., Any], names: Iterable[str]) -> Dict[str, An
 
 
 def account_problems(accounts: Mapping[str, Any], trainer: str, researchers: Any) -> List[Problem]:
-    """Somebody's own account under the training user's name, and researchers whom the node does not know.
+    """Another account that has the training user's name, and researchers whom the node does not know.
 
-    trainer  user that will be made; "" where it may be anybody's, or this run makes none
+    trainer  user that will be made; "" if any account of that name will do, or this run makes none
     """
     found = []
     if trainer in accounts and accounts[trainer][4] != COMMENT:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of the driver that a node has: it is kept and guarded, or it would have to go back to an older one."""
+"""What happens to the driver that a node has: it is kept and guarded, or would have to be downgraded."""
 
 from typing import Any, List, Mapping
 
@@ -10,21 +10,21 @@ from .problem import (
     problem,
 )
 
-# What the role system_driver writes; the lock list has blocks of other owners, too.
+# Written by the role system_driver; the lock list has blocks of other owners, too.
 LOCK_LIST = "/etc/dnf/plugins/versionlock.list"
 LOCK_BLOCK = "# BEGIN gpuwright driver"
 APT_GUARDS = ("/etc/apt/apt.conf.d/52gpuwright-unattended-upgrades", "/etc/apt/preferences.d/gpuwright-driver.pref")
 
 
 def read_guarded(family: str, root: str = "/") -> Any:
-    """Whether guards of an earlier run are there; they are compared and refreshed by the role itself."""
+    """Whether guards of an earlier run exist; the role itself compares and refreshes them."""
     if family == "debian":
         return all(exists(root, path) for path in APT_GUARDS)
     return LOCK_BLOCK in (read_text(root, LOCK_LIST) or "").splitlines()
 
 
 def guard_remarks(host: Mapping[str, Any], plan: Mapping[str, Any], facts: Mapping[str, Any]) -> List[Problem]:
-    """A driver that is right already is not touched, but guarded, and who runs this should know that beforehand."""
+    """A driver that is already correct is not touched, but guarded; the operator should know that beforehand."""
     driver, guards = plan["driver"], plan.get("guards", {}).get("driver")
     if not (driver["present"] and guards) or facts.get("guarded", True):
         return []
@@ -36,7 +36,7 @@ def guard_remarks(host: Mapping[str, Any], plan: Mapping[str, Any], facts: Mappi
 
 
 def downgrade_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Problem]:
-    """A newer driver than the planned one, where nobody has asked for an older one."""
+    """A newer driver than the planned one, if nobody has asked for an older one."""
     driver, found = plan["driver"], (host.get("nvidia") or {}).get("user_space") or ""
     planned = driver["version"] or driver["branch"]
     if driver["present"] or not (is_version(found) and is_version(planned)) or wishes.get("allow_downgrade"):

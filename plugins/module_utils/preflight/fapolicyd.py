@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fapolicyd, which lets programs run that a package has brought, and no other, such as those of a Python environment.
+"""fapolicyd, which allows only programs from packages, and so not, for example, those of a Python environment.
 
-Its rules deny everybody but root what is not trusted: shared libraries, Python files and programs. The trainer would
-fail with "Operation not permitted". Sources: fapolicyd.rules(5), fapolicyd.conf(5), and its rules.d
+Its rules deny everybody but root anything that is not trusted: shared libraries, Python files and programs. The trainer
+would fail with "Operation not permitted". Sources: fapolicyd.rules(5), fapolicyd.conf(5), and its rules.d
 (41-shared-obj, 70-trusted-lang, 90-deny-execute), https://github.com/linux-application-whitelisting/fapolicyd.
 """
 
@@ -17,12 +17,12 @@ from .problem import (
 
 CONF = "/etc/fapolicyd/fapolicyd.conf"
 SERVICE = "fapolicyd.service"
-# Rules in the order in which they count: files of a folder by their names (1.1 and newer), else one file.
+# Rules in the order in which they apply: files of a folder by their names (1.1 and newer), else one file.
 RULES_FOLDER = "/etc/fapolicyd/rules.d"
 ONE_FILE = "/etc/fapolicyd/fapolicyd.rules"
 TRUST_FILE, TRUST_FOLDER = "/etc/fapolicyd/fapolicyd.trust", "/etc/fapolicyd/trust.d"
 ENVIRONMENTS = "/opt/gpuwright/"
-# What gpuwright puts where no package owns it, and root alone can write.
+# Folder that gpuwright fills, which no package owns and only root can write.
 FOLDERS = (ENVIRONMENTS, "/usr/local/lib/gpuwright/")
 PROGRAMS = ("/usr/local/bin/gpu-run", "/usr/local/bin/gpu-doctor", "/usr/local/bin/gpu-tune")
 # After the rule against ld.so (30), before the one against shared libraries (41).
@@ -32,10 +32,10 @@ DENY_LIBRARIES = re.compile(r"deny\w*\s+perm=(?:any|open)\s+all\s*:\s*(?:all|.*f
 
 
 def read_fapolicyd(ask: Callable[..., Any], root: str = "/") -> Optional[Dict[str, Any]]:
-    """None where it does not run now or at the next boot; else `{permissive, allowed, listed, folder}`.
+    """None if it does not run now or at the next boot; else `{permissive, allowed, listed, folder}`.
 
     allowed  whether a rule lets everybody use what is in /opt/gpuwright, before one that denies libraries
-    listed   whether a list of trust names files there          folder  whether rules are files of a folder
+    listed   whether a trust list names files there             folder  whether rules are files in a folder
     """
     if not exists(root, CONF):
         return None
@@ -57,7 +57,7 @@ def read_fapolicyd(ask: Callable[..., Any], root: str = "/") -> Optional[Dict[st
 
 
 def is_allowed(rules: str) -> bool:
-    """Whether the first rule that decides on a shared library in /opt/gpuwright lets everybody have it."""
+    """Whether the first rule that decides on a shared library in /opt/gpuwright allows it to everybody."""
     for line in (line.strip() for line in rules.splitlines()):
         allow = ALLOW.match(line)
         if allow and (allow.group(1) is None or ENVIRONMENTS.startswith(allow.group(1))):
@@ -68,7 +68,7 @@ def is_allowed(rules: str) -> bool:
 
 
 def fapolicyd_problems(facts: Mapping[str, Any]) -> List[Problem]:
-    """Where the environment would be installed and nobody but root could use it."""
+    """Reports that the environment would be installed but nobody except root could use it."""
     state = facts.get("fapolicyd")
     if not state or state["allowed"]:
         return []

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in the way of a plan on this host, found before anything is changed.
+"""Finds obstacles to a plan on this host, before anything is changed.
 
-`read_facts` reads what the probe does not: file systems, clock, the package manager. `find_problems` judges all of it;
-it is pure. A problem says what is wrong, what was seen, and what to do; one that does not stop the run is a remark.
+`read_facts` reads what the probe does not: file systems, clock, the package manager. `find_problems` judges all of it
+and is a pure function. A problem says what is wrong, what was seen, and what to do; one that does not stop the run is a
+remark.
 """
 
 import time
@@ -26,11 +27,11 @@ from .problem import (
 from .secure_boot import secure_boot_problems
 from .space import FOLDERS, largest_initramfs_mib, read_filesystem, read_only_problems, space_needed, space_problems
 
-# TLS certificates and Kerberos tickets are refused soon after this many seconds.
+# TLS certificates and Kerberos tickets are refused if clocks differ by little more than this many seconds.
 MOST_SKEW_SECONDS = 60
-# Of Debian's services for the time nobody knows which is installed, and chronyd is not the name of a unit there.
+# It is not known which of Debian's time services is installed, and chronyd is not the name of a unit there.
 SET_CLOCK = {"redhat": "systemctl enable --now chronyd && chronyc makestep", "debian": "timedatectl set-ntp true"}
-# Written last: an environment without it is built anew.
+# Written last: an environment without it is built again.
 ENVIRONMENT_STAMP = "/opt/gpuwright/venvs/{}/gpuwright.json"
 
 
@@ -46,17 +47,17 @@ def read_facts(
     environment: str = "",
     accounts: Sequence[str] = (),
 ) -> Dict[str, Any]:
-    """What `find_problems` needs besides the probe. `ask(command)` gives a program's output, None if it did not run.
+    """What `find_problems` needs besides the probe. `ask(command)` returns a program's output, None if it did not run.
 
-    repositories  `[{name, url, user, variable, key_url, key_user, key_variable, key_fingerprint, packages}]`; asked, by
-                  `look`, of which packages are missing          passwords  `{variable: password}` of their users
+    repositories  `[{name, url, user, variable, key_url, key_user, key_variable, key_fingerprint, packages}]`; `look`
+                  contacts those with missing packages           passwords  `{variable: password}` of their users
     system        family and major version of the operating system          environment  name of the planned one
     accounts      names of users that the model layer will need
     """
     family = (system or {}).get("family", "redhat")
     major = (system or {}).get("major") or 8
     driver = plan["driver"]
-    # rpm takes a version, also a pattern of one: under two names a package would be there twice.
+    # rpm accepts a version, also as a pattern: under two names, a package would be counted twice.
     version = "-" + (driver["version"] or driver["branch"] + ".*")
     names = sorted({name.split(version)[0] for name in driver["packages"] + driver["version_lock"]})
     by_rpm = family == "redhat"
@@ -83,7 +84,7 @@ def read_facts(
 
 
 def _lacks(names: Iterable[str], family: str, missing: Callable[..., Any]) -> Any:
-    """Whether something of `names` has to be installed; so it is taken to be where nobody can tell."""
+    """Whether any of `names` has to be installed; if that cannot be determined, it is assumed."""
     try:
         return bool(missing(names, family))
     except OSError:
@@ -93,11 +94,11 @@ def _lacks(names: Iterable[str], family: str, missing: Callable[..., Any]) -> An
 def find_problems(
     host: Mapping[str, Any], plan: Mapping[str, Any], facts: Mapping[str, Any], wishes: Mapping[str, Any]
 ) -> List[Problem]:
-    """Problems and remarks, in the order in which a person would look at them.
+    """Problems and remarks, in the order in which somebody would look at them.
 
     host    what gpu_probe returned          plan    what gpu_plan returned          facts  what read_facts returned
-    wishes  gpu_count (None: not told), gpu_model (""), allow_missing_gpus, allow_unlocked, allow_kernel_update,
-            busy (gpuwright_busy), time (s since 1970 on the controller, None: not told), space (rows of the matrix),
+    wishes  gpu_count (None: not given), gpu_model (""), allow_missing_gpus, allow_unlocked, allow_kernel_update,
+            busy (gpuwright_busy), time (s since 1970 on the controller, None: not given), space (rows of the matrix),
             space_percent (of that, 0: not checked), prepare_secure_boot, secure_boot_password_hash (""),
             training_user (""), researchers, packages, packages_lock (own_packages.py)
     """
@@ -122,7 +123,7 @@ def find_problems(
 
 
 def hardware_problems(gpus: Sequence[Mapping[str, Any]], wishes: Mapping[str, Any]) -> List[Problem]:
-    """The cards on the PCI bus against those that the server was bought with."""
+    """Compare the cards on the PCI bus with those that the server was bought with."""
     found = []
     names = sorted({gpu["name"] for gpu in gpus})
     seen = f"{len(gpus)} on the PCI bus: {', '.join(gpu['pci_id'] for gpu in gpus) or 'none'}"
@@ -149,7 +150,8 @@ def hardware_problems(gpus: Sequence[Mapping[str, Any]], wishes: Mapping[str, An
     strangers = [name for name in names if model and not could_be(name, model)]
     if strangers:
         expected = {describe_device(device_id).architecture for device_id in find_devices(model)}
-        # Names are not always nvidia-smi's, which verification goes by; another chip is another card for sure.
+        # Names are not always nvidia-smi's, which verification uses; but a different chip is certainly a different
+        # card.
         other = bool(expected) and any(gpu["architecture"] not in expected for gpu in gpus if gpu["name"] in strangers)
         text = f"{', '.join(strangers)} is there, but {model} is expected"
         right = "Set verify_expected_gpu_model: {!r}" if len(names) == 1 else "Take {!r} out"
@@ -159,9 +161,9 @@ def hardware_problems(gpus: Sequence[Mapping[str, Any]], wishes: Mapping[str, An
 
 
 def use_problems(host: Mapping[str, Any], plan: Mapping[str, Any], busy: Any) -> List[Problem]:
-    """Work that a new driver would take the ground from; a driver that stays does no harm.
+    """Work that a new driver would break; a driver that stays does no harm.
 
-    With `busy` (gpuwright_busy) wait or force this is a remark: the step itself asks again, and waits or is left.
+    With `busy` (gpuwright_busy) wait or force, this is a remark: the step itself checks again, and waits or is skipped.
     """
     use = host["in_use"]
     workers = [dict(process, what=process["name"]) for process in use["gpu_processes"]]
@@ -178,7 +180,7 @@ def use_problems(host: Mapping[str, Any], plan: Mapping[str, Any], busy: Any) ->
 
 
 def lock_file_problems(plan: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Problem]:
-    """An environment whose packages nobody has pinned."""
+    """An environment whose packages are not pinned."""
     if plan["pytorch"]["locked"]:
         return []
     return [
@@ -199,7 +201,7 @@ def _family(host: Mapping[str, Any]) -> str:
 
 
 def clock_problems(facts: Mapping[str, Any], wishes: Mapping[str, Any], family: str = "redhat") -> List[Problem]:
-    """A clock that is off makes certificates and signatures invalid, in messages that name neither."""
+    """A clock that is off makes certificates and signatures invalid, in messages that do not mention the clock."""
     if wishes["time"] is None or abs(facts["time"] - wishes["time"]) <= MOST_SKEW_SECONDS:
         return []
     skew = facts["time"] - wishes["time"]
@@ -209,7 +211,7 @@ def clock_problems(facts: Mapping[str, Any], wishes: Mapping[str, Any], family: 
 
 
 def package_manager_problems(facts: Mapping[str, Any]) -> List[Problem]:
-    """An rpm database that cannot be read or holds a package twice, and who is installing at this moment."""
+    """An rpm database that cannot be read or lists a package twice, and who is installing at this moment."""
     found = []
     said = facts["rpm"]
     if said is None or "error:" in said:
@@ -231,7 +233,7 @@ def package_manager_problems(facts: Mapping[str, Any]) -> List[Problem]:
 
 
 def key_problems(facts: Mapping[str, Any]) -> List[Problem]:
-    """Repositories whose key would be trusted whatever it is, as nobody has said which one it must be."""
+    """Repositories whose key would be trusted whatever it is, since no fingerprint was given."""
     found = []
     for row in facts["unpinned"]:
         text = "The fingerprint of the key of the repository {name} is not known, and no key is trusted without one"
@@ -246,7 +248,7 @@ def key_problems(facts: Mapping[str, Any]) -> List[Problem]:
 
 
 def repository_problems(facts: Mapping[str, Any]) -> List[Problem]:
-    """Addresses from which something will be installed, and which do not answer or not with what is expected."""
+    """Addresses from which something will be installed, and which do not answer, or not as expected."""
     found = []
     for row in facts["unreachable"]:
         seen = "{url}: {why}".format(**row)

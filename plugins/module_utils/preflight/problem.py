@@ -3,7 +3,7 @@
 
 from typing import Any, Dict
 
-# {problem, evidence, next, stops}: a row of what stands in the way, or a remark; docs/parts/preflight.md.
+# {problem, evidence, next, stops}: a row for an obstacle, or a remark; docs/parts/preflight.md.
 Problem = Dict[str, Any]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the kernel will take the module that this run builds, or that the next boot loads."""
+"""Whether the kernel will accept the module that this run builds, or that the next boot loads."""
 
 from typing import Any, List, Mapping
 
@@ -31,9 +31,9 @@ WORDS = {
 
 
 def secure_boot_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Problem]:
-    """Rows where the module would be refused, and where that cannot be told; see `find_problems` for what is handed in.
+    """Rows if the module would be refused, or if that cannot be determined; `find_problems` describes the parameters.
 
-    A driver that is there and loaded has been accepted, unless the next boot's module is signed by another key.
+    A driver that is installed and loaded has been accepted, unless the next boot's module is signed by another key.
     """
     present = plan["driver"]["present"]
     if host["secure_boot"] == "unknown" and not present:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the file systems of a node take and hold what a plan will put there."""
+"""Whether the file systems of a node are writable and have room for what a plan will put there."""
 
 import os
 from typing import Any, Iterable, List, Mapping
@@ -13,16 +13,16 @@ from .problem import (
 # Folders that the roles write into; a driver's images go to /boot, an environment's download to /tmp.
 WRITTEN = ("/etc", "/usr", "/usr/local", "/var", "/opt")
 FOLDERS = WRITTEN + ("/tmp", "/boot")
-# As dracut and update-initramfs call what they write.
+# Names of the images that dracut and update-initramfs write.
 INITRAMFS = ("initramfs-", "initrd.img-", "initrd-")
 CPU_ENVIRONMENT_PARTS = 6
 CLEAN = {"redhat": "dnf clean packages", "debian": "apt-get clean"}
 
 
 def read_filesystem(root: str, folder: str) -> Any:
-    """`{device, free_mib, free_inodes, read_only}` of the file system that a folder is on, None where nobody can tell.
+    """`{device, free_mib, free_inodes, read_only}` of the file system that a folder is on, None if unknown.
 
-    `free_inodes` is None where the file system has no fixed number.
+    `free_inodes` is None if the file system has no fixed number.
     """
     try:
         path = below(root, folder)
@@ -40,7 +40,7 @@ def read_filesystem(root: str, folder: str) -> Any:
 
 
 def largest_initramfs_mib(root: str = "/") -> int:
-    """Size of the largest image in /boot, MiB rounded up; 0 where there is none or nobody can tell."""
+    """Size of the largest image in /boot, MiB rounded up; 0 if there is none or it cannot be read."""
     try:
         with os.scandir(below(root, "/boot")) as entries:
             sizes = [entry.stat().st_size for entry in entries if entry.name.startswith(INITRAMFS) and entry.is_file()]
@@ -50,7 +50,7 @@ def largest_initramfs_mib(root: str = "/") -> int:
 
 
 def space_needed(plan: Mapping[str, Any], facts: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Any]:
-    """`[(what, folder, MiB, files)]` of what is not there yet."""
+    """`[(what, folder, MiB, files)]` for what is not installed yet."""
     space, has = wishes["space"], facts["has"]
     needs = []
 
@@ -62,7 +62,7 @@ def space_needed(plan: Mapping[str, Any], facts: Mapping[str, Any], wishes: Mapp
 
     if not plan["driver"]["present"]:
         add("driver", "/usr", "driver")
-        # A new image is written beside the old one, kernel by kernel, because nouveau must not be in it any more.
+        # A new image is written beside the old one, kernel by kernel, because it must no longer contain nouveau.
         needs.append(("initramfs", "/boot", facts["initramfs_mib"] or space["boot"]["mib"], 1))
         if wishes["allow_kernel_update"]:
             add("kernel", "/boot", "boot")
@@ -81,13 +81,13 @@ def space_needed(plan: Mapping[str, Any], facts: Mapping[str, Any], wishes: Mapp
 
 
 def read_only_folders(facts: Mapping[str, Any], others: Iterable[str] = ()) -> List[str]:
-    """Of the folders that the roles always write into, and of `others`, those whose file system is read-only."""
+    """Those folders that the roles always write into, and of `others`, whose file system is read-only."""
     systems = facts["filesystems"]
     return sorted(name for name in {*WRITTEN, *others} if systems.get(name) and systems[name]["read_only"])
 
 
 def read_only_problems(facts: Mapping[str, Any], needs: Iterable[Any]) -> List[Problem]:
-    """File systems that take no new file: mounted so, or made so by the kernel after an error."""
+    """File systems that accept no new file: mounted read-only, or made so by the kernel after an error."""
     closed = read_only_folders(facts, {need[1] for need in needs})
     if not closed:
         return []
@@ -102,10 +102,10 @@ def read_only_problems(facts: Mapping[str, Any], needs: Iterable[Any]) -> List[P
 def space_problems(
     facts: Mapping[str, Any], needs: Iterable[Any], percent: float, family: str = "redhat"
 ) -> List[Problem]:
-    """File systems that are too small for the sum of what goes there, `percent` of the estimate."""
+    """File systems that are too small for all that will be put there, `percent` of the estimate."""
     found = []
     known = [(need, facts["filesystems"].get(need[1])) for need in needs]
-    # What cannot be read is not taken for enough; /tmp or /opt that is missing would be made below /.
+    # Space that cannot be read does not count as enough; a missing /tmp or /opt would be created below /.
     unreadable = sorted({need[1] for need, system in known if system is None})
     for folder in unreadable:
         found.append(

@@ -13,7 +13,7 @@ NODE_FOLDER = "/sys/devices/system/node"
 # PCI classes of a GPU: VGA controller and 3D controller. Sound, USB and NVSwitch functions have others.
 GPU_CLASSES = ("0x0300", "0x0302")
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
-# Width that the kernel writes when the link does not answer.
+# Width that the kernel writes if the link does not answer.
 UNKNOWN_WIDTHS = (0, 255)
 
 
@@ -26,7 +26,7 @@ def _is_gpu(root: str, pci_id: str) -> bool:
     device = f"{PCI_FOLDER}/{pci_id}"
     if read_text(root, device + "/vendor") != "0x" + NVIDIA_VENDOR:
         return False
-    # A virtual function is a slice of a card that is listed itself.
+    # A virtual function is a slice of a card that is itself listed.
     is_virtual_function = exists(root, device + "/physfn")
     return not is_virtual_function and (read_text(root, device + "/class") or "").startswith(GPU_CLASSES)
 
@@ -57,14 +57,14 @@ def _read_gpu(root: str, pci_id: str) -> Dict[str, Any]:
 
 
 def _slot_width(root: str, folder: str) -> Optional[int]:
-    """Lanes that the slot has: the most of the bridge right above the card; None where sysfs shows no bridge."""
+    """Lanes of the slot: the maximum of the bridge right above the card; None if sysfs shows no bridge."""
     parts = (link_target(root, folder) or "").split("/")
     above = [part for part in parts[:-1] if ADDRESS.match(part)]
     return _link_width(read_int(root, f"{PCI_FOLDER}/{above[-1]}/max_link_width")) if above else None
 
 
 def _link_speed(text: Optional[str]) -> Optional[str]:
-    """One spelling for all kernels (4.18 writes "8 GT/s", newer ones "8.0 GT/s PCIe"); None when the link is silent."""
+    """One spelling for all kernels (4.18 writes "8 GT/s", newer ones "8.0 GT/s PCIe"); None if the link is down."""
     match = re.match(r"([0-9]{1,3}(?:\.[0-9])?) GT/s", text or "")
     return f"{float(match.group(1)):.1f} GT/s PCIe" if match else None
 
@@ -91,7 +91,7 @@ def read_cpu(root: str = "/") -> Dict[str, Any]:
 
 
 def read_memory_mib(root: str = "/") -> Optional[int]:
-    """All memory in MiB, or None."""
+    """Total memory in MiB, or None."""
     return _memory_mib(read_colon_lines(read_text(root, "/proc/meminfo")).get("MemTotal"))
 
 
@@ -112,7 +112,7 @@ def read_numa(root: str = "/") -> Dict[str, Dict[str, Any]]:
 
 
 def _memory_mib(text: Optional[str]) -> Optional[int]:
-    """MiB of the kernel's "123456 kB"."""
+    """MiB from the kernel's "123456 kB"."""
     match = re.match(r"([0-9]{1,18}) kB$", text or "")
     return int(match.group(1)) // 1024 if match else None
 
@@ -120,9 +120,9 @@ def _memory_mib(text: Optional[str]) -> Optional[int]:
 def read_disks(
     root: str = "/", folders: Iterable[str] = ("/", "/boot", "/var", "/opt")
 ) -> Dict[str, Optional[Dict[str, Optional[int]]]]:
-    """Free space (MiB) and inodes for unprivileged writers; a folder that is not there is None.
+    """Free space (MiB) and inodes for unprivileged writers; a folder that does not exist is None.
 
-    `free_inodes` is None where the file system has no fixed number of them.
+    `free_inodes` is None if the file system has no fixed number of inodes.
     """
     disks: Dict[str, Optional[Dict[str, Optional[int]]]] = {}
     for folder in folders:

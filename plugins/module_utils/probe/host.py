@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host is: one reading of hardware, kernels, driver and use, which changes nothing and needs no driver.
+"""Read the state of a host: hardware, kernels, driver and use. Changes nothing and needs no driver.
 
-The shape of the answer is the contract `gpu_node` in docs/parts/node.md.
+The format of the answer is the contract `gpu_node` in docs/parts/node.md.
 """
 
 import os
@@ -29,7 +29,7 @@ DEBIAN_FAMILY = {"debian", "ubuntu"}
 
 
 def ask(command: Sequence[str]) -> Optional[str]:
-    """What a program says, both streams together, or None when it is missing or does not finish in 20 s."""
+    """A program's output, both streams together, or None if it is missing or does not finish in 20 s."""
     finished = run_bounded(command, PROGRAM_TIMEOUT_SECONDS)
     return None if finished.rc is None else finished.stdout + finished.stderr
 
@@ -37,8 +37,8 @@ def ask(command: Sequence[str]) -> Optional[str]:
 def probe(root: str = "/", ask: Ask = ask, kernels: Sequence[str] = (), agents: Sequence[str] = ()) -> Dict[str, Any]:
     """Read the host below `root`; programs of the host are run through `ask(command)`.
 
-    Module files are looked up for the running kernel, the next one, and for `kernels` besides. `agents` are
-    programs of the site that hold GPUs open and lose nothing.
+    Module files are looked up for the running kernel, the next one, and also for `kernels`. `agents` are programs of
+    the site that hold GPUs open and lose nothing.
 
     A value that cannot be read is None or "unknown", as the contract says for each; nothing is raised.
     """
@@ -75,7 +75,7 @@ def probe(root: str = "/", ask: Ask = ask, kernels: Sequence[str] = (), agents: 
 
 
 def read_os(root: str = "/") -> Dict[str, Any]:
-    """The distribution; `major` is None when its version is no number."""
+    """The distribution; `major` is None if its version is not a number."""
     release = read_assignments(root, "/etc/os-release")
     names = {release.get("ID", "unknown"), *release.get("ID_LIKE", "").split()}
     family = "redhat" if names & REDHAT_FAMILY else "debian" if names & DEBIAN_FAMILY else "unknown"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernels are there, and which one boots next."""
+"""Which kernels are installed, and which one boots next."""
 
 import re
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
@@ -8,14 +8,14 @@ from ..host.files import exists, names_in, read_assignments, read_text, to_int
 from ..host.rpm_version import kernel_sort_key
 
 ENTRIES_FOLDER = "/boot/loader/entries"
-# Runs a program of the host: both streams together, None where it is missing or too slow.
+# Runs a program of the host: both streams together, None if it is missing or too slow.
 Ask = Callable[[Sequence[str]], Optional[str]]
 
 
 def read_kernel(root: str, ask: Ask, others: Sequence[str] = ()) -> Dict[str, Any]:
     """The `kernel` part of the probe; `ask` runs a program and returns its output or None.
 
-    with_headers tells of the kernels running and installed, and of `others`.
+    with_headers covers the kernels running and installed, and `others`.
     """
     running = read_text(root, "/proc/sys/kernel/osrelease") or "unknown"
     installed = installed_kernels(root)
@@ -45,7 +45,7 @@ def kernels_with_headers(root: str, releases: Iterable[str]) -> List[str]:
 
 
 def next_boot_kernel(root: str, ask: Ask, installed: Sequence[str], running: str) -> str:
-    """The default boot entry's kernel: grubby's word, else the boot loader's files, else the newest installed."""
+    """The default boot entry's kernel: from grubby, else from the boot loader's files, else the newest installed."""
     answer = ask(["grubby", "--default-kernel"]) or ""
     match = re.search(r"(?m)^/\S*vmlinuz-(\S+)$", answer)
     if match:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who signed the module file that the next boot loads, and whose signatures this machine takes.
+"""Who signed the module file that the next boot loads, and whose signatures this machine accepts.
 
 modinfo names a certificate by the common name and the serial number of its issuer (kmod, libkmod-signature.c); older
-signatures by the key's own identifier. Two keys may share a name, as when DKMS made itself a second one, so where a
-number is known it decides. The kernel's own keys show their name and identifier in /proc/keys.
+signatures by the key's own identifier. Two keys may have the same name, for example if DKMS made a second one, so a
+number decides if it is known. The kernel's own keys show their name and identifier in /proc/keys.
 """
 
 import re
@@ -20,7 +20,7 @@ KEYS = "/proc/keys"
 # "1a2b3c4d I------ 1 perm 1f030000 0 0 asymmetri NAME: IDENTIFIER: X509.rsa 8c3b0a6f []"
 ASYMMETRIC = re.compile(r"asymmetri\w* (?P<name>.+): (?P<id>[0-9a-f]{8,128}): X509\.")
 NAME = re.compile(r"^\s*Issuer:.*?\bCN ?= ?(?P<name>[^,\n/]+?)\s*$", re.MULTILINE)
-# Short numbers stand on the line, with their hexadecimal form in parentheses; long ones on the next.
+# Short numbers are on the line, with their hexadecimal form in parentheses; long ones are on the next line.
 SERIAL = re.compile(
     r"Serial Number:(?:[^\n(]*\((?P<short>-?0x[0-9a-fA-F]+)\)|\s*(?P<long>[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2})*))"
 )
@@ -28,7 +28,7 @@ IDENTIFIER = re.compile(r"Subject Key Identifier:\s*\n\s*(?P<id>[0-9a-fA-F:]{8,}
 
 
 def read_module_signature(root: str, ask: Ask, kernel: str) -> Optional[Dict[str, str]]:
-    """`{signer, key}` of the nvidia module for a kernel, both "" for one without a signature; None without a module."""
+    """`{signer, key}` of the nvidia module for a kernel, both "" if it has no signature; None if there is no module."""
     for name in MODULE_NAMES:
         fields = read_colon_lines(ask(["modinfo", "-k", kernel, name]))
         if fields.get("version"):
@@ -42,15 +42,15 @@ def read_module_signature(root: str, ask: Ask, kernel: str) -> Optional[Dict[str
 
 
 def read_enforced(root: str) -> bool:
-    """Whether the kernel takes signed modules alone, Secure Boot or not; False where it has no such parameter."""
+    """Whether the kernel accepts only signed modules, with or without Secure Boot; False without such a parameter."""
     return read_text(root, ENFORCED) == "Y"
 
 
 def read_enrolled_keys(root: str, ask: Ask) -> List[Dict[str, Any]]:
     """`[{name, numbers}]` of the keys that the owner has enrolled (MOK) and of those in the firmware (db).
 
-    `numbers`: serial number and identifier, as far as they are told, as `plain` writes them. Read from the firmware's
-    variables; where they are not shown, mokutil is asked.
+    `numbers`: serial number and identifier, as far as they are known, as `plain` writes them. Read from the firmware's
+    variables; if these are not shown, from mokutil.
     """
     names = names_in(root, EFI_VARIABLES)
     if any(name.startswith(("MokListRT-", "db-")) for name in names):
@@ -68,7 +68,7 @@ def _ask_mokutil(ask: Ask) -> List[Dict[str, Any]]:
         elif "Certificate:" not in answer and not re.search(r"is empty|^\s*$|doesn't exist", answer):
             problems.append(f"mokutil {option}: {answer.strip()[:200]}")
         found += parse_certificates(answer or "")
-    # One of the two lists is enough to find a key in it; not finding it needs both.
+    # One of the two lists is enough to find a key; to say that it is missing, both are needed.
     if problems and not found:
         raise OSError("; ".join(problems))
     return found
@@ -85,7 +85,7 @@ def parse_certificates(text: str) -> List[Dict[str, Any]]:
 
 
 def read_kernel_keys(root: str) -> List[Dict[str, Any]]:
-    """`[{name, numbers}]` of the certificates in the kernel's keyrings, which root alone sees."""
+    """`[{name, numbers}]` of the certificates in the kernel's keyrings, which only root can see."""
     text = read_text(root, KEYS)
     found = [
         {"name": match.group("name"), "numbers": [plain(match.group("id"))]}
@@ -93,16 +93,16 @@ def read_kernel_keys(root: str) -> List[Dict[str, Any]]:
         if match
     ]
     if not found:
-        # Every kernel that checks signatures has at least its own.
+        # Every kernel that checks signatures has at least its own key.
         raise PermissionError(f"{KEYS} shows no certificate")
     return found
 
 
 def read_next_signature(root: str, ask: Ask, kernel: str, secure_boot: str) -> Optional[Dict[str, Any]]:
-    """Whether the kernel that boots next will take its nvidia module: `{kernel, signer, trusted, because}`.
+    """Whether the kernel that boots next will accept its nvidia module: `{kernel, signer, trusted, because}`.
 
-    None where any module is taken (no Secure Boot, nothing enforced), and where there is no module.
-    trusted  None: nobody can tell, and `because` says why
+    None if any module is accepted (no Secure Boot, nothing enforced), and if there is no module.
+    trusted  None: this cannot be determined, and `because` says why
     """
     if secure_boot != "enabled" and not read_enforced(root):
         return None
@@ -123,10 +123,10 @@ def read_next_signature(root: str, ask: Ask, kernel: str, secure_boot: str) -> O
 def is_trusted(
     file: Mapping[str, str], enrolled: Sequence[Mapping[str, Any]], read_kernel: Callable[[], List[Dict[str, Any]]]
 ) -> bool:
-    """Whether a signature `{signer, key}` is of a key in `enrolled` or, asked last, of the kernel's own."""
+    """Whether a signature `{signer, key}` was made by a key in `enrolled` or, checked last, by a kernel's own key."""
     if any(file["key"] in one["numbers"] for one in enrolled):
         return True
-    # The kernel does not tell serial numbers; an enrolled key of the same name was compared by its number above.
+    # The kernel does not show serial numbers; an enrolled key of the same name was compared by its number above.
     same_name = any(one["name"] == file["signer"] for one in enrolled)
     return any(
         file["key"] in one["numbers"] or (one["name"] == file["signer"] and not same_name) for one in read_kernel()

@@ -18,11 +18,11 @@ LIBRARY_FOLDERS = (
     "/usr/lib/aarch64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu/nvidia/current",
 )
-# Debian builds nvidia-current.ko; modprobe loads it when it is asked for nvidia (nvidia-modprobe.conf).
+# Debian builds nvidia-current.ko; modprobe loads it if asked for nvidia (nvidia-modprobe.conf).
 MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open")
 DKMS_LINE = re.compile(
     # dkms 3: "nvidia/580.95.05, 4.18.0-477.el8.x86_64, x86_64: installed (note)"; dkms 2: a comma after the name.
-    # "installed-weak from 4.18.0-372.el8.x86_64" is another kernel's module, lent by a link.
+    # "installed-weak from 4.18.0-372.el8.x86_64" is another kernel's module, used through a link.
     r"(?P<module>[\w.+-]+)(?:/|, )(?P<version>[\w.+~-]+)(?:, (?P<kernel>[\w.+~-]+), (?P<arch>\w+))?: *(?P<state>[\w-]+)"
 )
 
@@ -41,7 +41,7 @@ def read_nvidia(root: str, ask: Ask, kernels: Iterable[str]) -> Dict[str, Any]:
 
 
 def read_loaded(root: str) -> Optional[Dict[str, str]]:
-    """Version and flavour of the module in the kernel, or None when there is none."""
+    """Version and flavour of the module in the kernel, or None if there is none."""
     text = read_text(root, "/proc/driver/nvidia/version")
     first_line = (text or "").split("\n")[0]
     match = VERSION.search(first_line)
@@ -50,7 +50,7 @@ def read_loaded(root: str) -> Optional[Dict[str, str]]:
         return {"version": match.group(1), "flavour": flavour}
     if text is None and not exists(root, "/sys/module/nvidia"):
         return None
-    # The kernel marks itself tainted with P by a module under a proprietary licence.
+    # The kernel sets its taint flag P for a module under a proprietary licence.
     taint = read_text(root, "/sys/module/nvidia/taint")
     flavour = "unknown" if taint is None else ("proprietary" if "P" in taint else "open")
     return {"version": read_text(root, "/sys/module/nvidia/version") or "unknown", "flavour": flavour}
@@ -63,7 +63,7 @@ def read_device_nodes(root: str) -> List[str]:
 
 
 def read_module_file(ask: Ask, kernel: str) -> Optional[Dict[str, str]]:
-    """What `modinfo` says of the nvidia module built for a kernel, or None when there is no such file."""
+    """What `modinfo` says about the nvidia module built for a kernel, or None if there is no such file."""
     for name in MODULE_NAMES:
         fields = read_colon_lines(ask(["modinfo", "-k", kernel, name]))
         if fields.get("version"):
@@ -90,7 +90,7 @@ def parse_dkms_status(text: Optional[str]) -> List[Dict[str, Optional[str]]]:
 
 
 def read_user_space(root: str) -> Optional[str]:
-    """Version of the libraries: that of the file to which the name libnvidia-ml.so.1 leads; None without one."""
+    """Version of the libraries: that of the file to which the link libnvidia-ml.so.1 leads; None if there is none."""
     for folder in LIBRARY_FOLDERS:
         library = resolve(root, folder + "/libnvidia-ml.so.1")
         match = re.search(r"libnvidia-ml\.so\.([0-9.]+)$", library or "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plan chose for each part, in the words of its table; and the choices that a node was built by."""
+"""What a plan chose for each part, in the words of its table; and the choices from which a node was built."""
 
 import json
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
@@ -9,7 +9,7 @@ from ..verdict.expectations import EXPECTATIONS_PATH
 
 MOST_CHARACTERS = 200
 
-# What gpu_plan returned.
+# The plan that gpu_plan returned.
 Plan = Mapping[str, Any]
 
 
@@ -43,7 +43,7 @@ def plan_choices(plan: Plan) -> Dict[str, str]:
 
 
 def read_kept_plan(root: str = "/") -> Optional[Dict[str, str]]:
-    """The choices of the plan that the node is held to; None where it has none that can be read.
+    """The choices of the node's recorded plan; None if it has none that can be read.
 
     A part that an older release did not plan is not among them.
     """

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a host has to reboot before its GPUs can work, from its state alone.
+"""Whether a host has to reboot before its GPUs can work, judged only from its state.
 
-Never from what a run changed: a handler that a failed or interrupted run owed is lost, the state is not.
+Never from what a run changed: a handler that a failed or interrupted run did not reach is lost, the state is not.
 """
 
 from typing import Any, List, Mapping
 
 
 def reboot_reasons(host: Mapping[str, Any]) -> List[str]:
-    """Sentences, one for each reason to reboot; empty when a reboot would gain nothing.
+    """Sentences, one for each reason to reboot; empty if a reboot would gain nothing.
 
-    `host` is the probe. A reboot helps only when a module file waits for the kernel that will run after it, so a host
-    whose driver is not built, or which has no GPU, never asks for one.
+    `host` is the probe. A reboot helps only if a module file exists for the kernel that will run after it, so a host
+    whose driver is not built, or which has no GPU, never needs one.
     """
     nvidia = host["nvidia"]
     running = host["kernel"]["running"]

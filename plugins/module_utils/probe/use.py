@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who would lose work if this host rebooted now. In doubt somebody is working."""
+"""Who would lose work if this host rebooted now. In case of doubt, somebody is working."""
 
 import os
 import re
@@ -12,15 +12,15 @@ from ..host.processes import command_name, parent_of, process_ids, why_hidden
 
 SESSION_FOLDER = "/run/systemd/sessions"
 SLURM_FOLDERS = ("/var/spool/slurmd", "/var/spool/slurm/d", "/var/spool/slurm/slurmd")
-# struct utmp of glibc on x86_64 (utmp(5)), of which the kind, process and terminal, and the user are read.
+# glibc's struct utmp on x86_64 (utmp(5)), from which the kind, process and terminal, and the user are read.
 UTMP_RECORD = struct.Struct("=h2xi32s4s32s308x")
 UTMP_USER_PROCESS = 7
 
 
 def read_in_use(root: str = "/", own_pid: Optional[int] = None, agents: Sequence[str] = ()) -> Dict[str, Any]:
-    """GPU processes, users and jobs; the session in which the caller itself runs (`own_pid`) is nobody's work.
+    """GPU processes, users and jobs; the session in which the caller itself runs (`own_pid`) does not count as work.
 
-    Nor are programs that only watch GPUs: those of `agents.AGENTS`, and the names in `agents` besides.
+    Nor do programs that only watch GPUs: those of `agents.AGENTS`, and also the names in `agents`.
     """
     own = read_ancestors(root, os.getpid() if own_pid is None else own_pid)
     hidden = why_hidden(root)
@@ -30,14 +30,14 @@ def read_in_use(root: str = "/", own_pid: Optional[int] = None, agents: Sequence
         "jobs": read_jobs(root),
     }
     if hidden:
-        # What is seen here is not all; an empty list would say that nobody works.
+        # Not everything is visible here; an empty list would say that nobody is working.
         found["gpu_processes"].append({"pid": None, "name": f"unknown: {hidden}"})
         found["jobs"].append(f"unknown: {hidden}")
     return found
 
 
 def read_ancestors(root: str, pid: Optional[int]) -> List[int]:
-    """`pid` and all its parents, init excluded."""
+    """`pid` and all its parents, except init."""
     found = []
     while pid is not None and pid > 1 and pid not in found:
         found.append(pid)
@@ -46,7 +46,7 @@ def read_ancestors(root: str, pid: Optional[int]) -> List[int]:
 
 
 def read_gpu_processes(root: str, own: Collection[int], agents: Sequence[str] = ()) -> List[Dict[str, Any]]:
-    """Processes that have a GPU's device file open, as `agents.describe_process` has them."""
+    """Processes that have a GPU's device file open, as records of `agents.describe_process`."""
     found = []
     unreadable = 0
     for pid in process_ids(root):
@@ -77,8 +77,8 @@ def _is_gpu_file(link: str) -> bool:
 def read_users(root: str, own: Collection[int], hidden: str = "") -> List[str]:
     """Names of the users who are logged in, sorted.
 
-    The session to which the caller belongs never counts. Of its user, other sessions count when they have a terminal
-    and have not ended: one without is another connection of the same automation, one that is closing was lost.
+    The session to which the caller belongs never counts. Other sessions of the same user count if they have a terminal
+    and have not ended: a session without one is another connection of the same automation, a closing one was lost.
     `hidden`: why processes are not shown, see `why_hidden`.
     """
     sessions = [read_assignments(root, f"{SESSION_FOLDER}/{name}") for name in names_in(root, SESSION_FOLDER)]
@@ -92,7 +92,7 @@ def read_users(root: str, own: Collection[int], hidden: str = "") -> List[str]:
         open_terminal = session.get("TTY") and session.get("STATE") != "closing"
         if _leader(session) not in own and (session["USER"] not in own_users or open_terminal):
             users.add(session["USER"])
-    # systemd 239 (RHEL 8) does not know the terminal of an ssh session, utmp does.
+    # systemd 239 (RHEL 8) does not know the terminal of an ssh session, but utmp does.
     users.update(user for user, pid in read_terminal_logins(root, hidden) if pid not in own)
     return sorted(users)
 
@@ -102,7 +102,7 @@ def _leader(session: Mapping[str, str]) -> Optional[int]:
 
 
 def read_terminal_logins(root: str, hidden: str = "") -> List[Tuple[str, int]]:
-    """[(user, pid)] of the logins on terminals in utmp whose process is still there, or may be where it is hidden."""
+    """[(user, pid)] of the logins on terminals in utmp whose process still exists, or may exist but is hidden."""
     found = []
     data = read_bytes(root, "/run/utmp") or b""
     for offset in range(0, len(data) - UTMP_RECORD.size + 1, UTMP_RECORD.size):
@@ -122,5 +122,5 @@ def read_jobs(root: str) -> List[str]:
             if match:
                 jobs.add(f"slurm job {match.group(1)}")
     steps = [pid for pid in process_ids(root) if command_name(root, pid) == "slurmstepd"]
-    # Interactive steps have no batch folder, so a step daemon alone is a job too.
+    # Interactive steps have no batch folder, so a step daemon alone is also a job.
     return sorted(jobs) or [f"slurm step, process {pid}" for pid in steps]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who works on this host at this moment, since when, on which GPUs and from which environments.
+"""Who is working on this host at this moment, since when, on which GPUs and from which environments.
 
-The one place that decides it; in doubt somebody is working. Read right before a step that would hurt: `in_way` says
-whom, by what the step touches.
+The only place that decides this; in case of doubt, somebody is working. Read right before a step that would harm work:
+`in_way` says whose, depending on what the step touches.
 """
 
 import os
@@ -14,9 +14,9 @@ from ..host.process_use import VENVS, Folder, read_use
 from ..host.processes import command_name, parent_of, process_ids, why_hidden
 from .use import read_ancestors, read_jobs, read_users
 
-# A process that answers takes milliseconds.
+# A process that answers does so within milliseconds.
 SECONDS = 5.0
-# What a step may touch, and whom it then finds in its way.
+# What a step may touch, and whose work that would harm.
 GPU, CARDS, ENVIRONMENT, HOST = "gpu", "cards", "environment", "host"
 TOUCHES = (GPU, CARDS, ENVIRONMENT, HOST)
 MOST_NAMED = 3
@@ -32,9 +32,9 @@ def read_workloads(
 
     workloads     {what, name, pid, processes (how many), user, since (UTC), cards, given, environments, by_link,
                   unreadable}: one row for a service, a job, a container, or a process with all that it started.
-                  `unreadable` says why nobody can tell what it is; then it may be anything
-    users         who is logged in beside this connection
-    environments  every environment that somebody runs from, has open or stands in, agents included
+                  `unreadable` says why it cannot be determined what it is; then it may be anything
+    users         who is logged in besides this connection
+    environments  every environment that somebody runs from, has open or has as working folder, agents included
 
     Processes with `own_pid` among their children are the caller itself. `agents` are further names of programs that
     lose nothing (`gpu.agents`).
@@ -65,7 +65,7 @@ def read_workloads(
 
 
 def _unreadable(root: str, pid: int) -> Dict[str, Any]:
-    """A process that did not answer: as good as using everything."""
+    """A process that did not answer: treated as if it used everything."""
     return {
         "name": command_name(root, pid), "cards": [], "given": False, "environments": [], "held": [], "by_link": False,
         "denied": False, "job": "", "container": "", "unit": "", "silent": True,
@@ -77,7 +77,7 @@ def _says_something(use: Mapping[str, Any]) -> bool:
 
 
 def _counts(row: Workload) -> bool:
-    """Whether it is work: to have a folder open is none, and a container with a GPU is its programs'."""
+    """Whether it is work: having a folder open is not, and work in a container with a GPU is its programs'."""
     return bool(row["cards"] or row["given"] or row["environments"] or row["unreadable"] or row["job"])
 
 
@@ -86,12 +86,12 @@ def _is_unknown(job: str) -> str:
 
 
 def _is_known(job: str, found: Collection[str]) -> bool:
-    """Whether processes were found that belong to it; a step daemon's own process says nothing beside its job."""
+    """Whether processes were found that belong to it; a step daemon's own process adds nothing to its job."""
     return job in found or (job.startswith("slurm step") and any(what.startswith(JOB) for what in found))
 
 
 def _groups(root: str, working: Mapping[int, Any]) -> List[Tuple[str, List[Any]]]:
-    """[(what, [(pid, use)])]: what belongs together, the process that began it first."""
+    """[(what, [(pid, use)])]: what belongs together, with the process that started it first."""
     groups = {}  # type: Dict[str, List[Any]]
     for pid, use in sorted(working.items()):
         if use["job"]:
@@ -107,7 +107,7 @@ def _groups(root: str, working: Mapping[int, Any]) -> List[Tuple[str, List[Any]]
 
 
 def _first_of(root: str, pid: int, working: Mapping[int, Any]) -> int:
-    """The outermost parent that works, too: a training's loaders are not trainings of their own."""
+    """The outermost parent that is working, too: a training run's data loaders are not training runs."""
     first, seen = pid, set()
     while pid > 1 and pid not in seen:
         seen.add(pid)
@@ -117,7 +117,7 @@ def _first_of(root: str, pid: int, working: Mapping[int, Any]) -> int:
 
 
 def _row(root: str, what: str, members: List[Any]) -> Workload:
-    # The one that works is told, not the shell or the step daemon around it.
+    # The process that works is named, not the shell or the step daemon around it.
     members = sorted(members, key=lambda member: _weight(member[1]))
     pid, use = members[0]
     told = describe_process(root, pid, use["name"])
@@ -139,7 +139,7 @@ def _row(root: str, what: str, members: List[Any]) -> Workload:
 
 
 def _weight(use: Mapping[str, Any]) -> Tuple[bool, bool, bool]:
-    """Small for who works, large for what stands around the work."""
+    """Small for the process that works, large for those around it."""
     return (not use["cards"], not use["environments"], use["name"] == "slurmstepd")
 
 
@@ -152,7 +152,7 @@ def _plain(what: str, unreadable: str) -> Workload:
 
 
 def _held(root: str, named: Mapping[int, Any]) -> Dict[str, str]:
-    """{environment: who}, agents and those who only stand in it included."""
+    """{environment: who}, including agents and processes that only have it as working folder."""
     found = {}  # type: Dict[str, str]
     for pid, use in sorted(named.items()):
         row = dict(describe_process(root, pid, use["name"]), what=use["unit"] or use["name"], processes=1)
@@ -162,7 +162,7 @@ def _held(root: str, named: Mapping[int, Any]) -> Dict[str, str]:
 
 
 def in_way(found: Dict[str, Any], touches: str, environment: str = "") -> List[Workload]:
-    """The rows of `read_workloads` whose work a step would hurt.
+    """The rows of `read_workloads` whose work a step would harm.
 
     touches  gpu: driver, modules, libraries of the GPUs      cards: work on the cards themselves, such as a smoke test
              environment: the one named `environment`         host: everything

@@ -10,7 +10,8 @@ C = TypeVar("C")
 D = TypeVar("D")
 
 
-# So that a type checker holds the arguments against the reader's own; at run time a wrong one would only be unreadable.
+# With these, a type checker compares the arguments with the reader's; at run time, a wrong one would just be
+# unreadable.
 @overload
 def attempt(read: Callable[[], Any]) -> Any:
     """A reader of nothing."""
@@ -49,12 +50,12 @@ def attempt(read: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def unreadable_for_users(why: str) -> Dict[str, Any]:
-    """What an ordinary user could not read says that root can; for root it is as unreadable as anything."""
+    """A value that an ordinary user could not read says that root can; for root, it is just unreadable."""
     return {"unreadable": why} if os.geteuid() == 0 else {"unreadable": why, "only_root": True}
 
 
 def for_root(reading: Any) -> Any:
-    """The reading, every unreadable value in it marked as one that needs root, for programs that do not say so."""
+    """The reading, with every unreadable value in it marked as needing root, for programs that do not say so."""
     if isinstance(reading, dict):
         if "unreadable" in reading:
             return unreadable_for_users(reading["unreadable"])

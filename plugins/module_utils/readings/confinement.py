@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether this process sees the node's GPUs at all, or a job or container keeps them from it.
+"""Whether this process can see the node's GPUs at all, or a job or container hides them.
 
-A job of a batch system without GPUs, and a container without their device files, look like a node whose driver finds no
-card. Sources: Slurm cgroup.conf (ConstrainDevices) and cgroup_v2.html, cgroups(7), Linux admin-guide/cgroup-v1/devices;
+A batch job without GPUs, and a container without their device files, look like a node whose driver finds no card.
+Sources: Slurm cgroup.conf (ConstrainDevices) and cgroup_v2.html, cgroups(7), Linux admin-guide/cgroup-v1/devices;
 which variables Slurm sets: srun(1), prolog_epilog.html.
 """
 
@@ -14,10 +14,11 @@ from ..host.files import below, names_in, read_text
 from .kernel_log.log import read_container
 
 CGROUPS = "/proc/self/cgroup"
-# Where version 1 lists what a group may open; version 2 asks a program in the kernel, which nobody can read.
+# File in which version 1 lists what a group may open; version 2 uses a program in the kernel that cannot be read.
 DEVICES = "/sys/fs/cgroup/devices{}/devices.list"
 SLURM_JOB = re.compile(r"/job_([0-9]+)(?:/|$)")
-# (manager, words in the path of a control group), the inner one first: Kubernetes runs its containers with others.
+# (manager, words in the path of a control group), the inner one first: Kubernetes runs its containers with other
+# managers.
 MANAGERS = (
     ("kubernetes", re.compile(r"kubepods")),
     ("docker", re.compile(r"(?:^|/)docker[/-][0-9a-f]{12,64}")),
@@ -27,10 +28,10 @@ MANAGERS = (
     ("pbs", re.compile(r"/pbs_jobs|/pbspro")),
     ("htcondor", re.compile(r"/htcondor/|condor_var")),
 )
-# What Slurm says of the GPUs that a job, a step or a task was given.
+# Variables in which Slurm names the GPUs that a job, a step or a task was given.
 SLURM_GPUS = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "GPU_DEVICE_ORDINAL")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# With which Slurm and NVIDIA's runtime say "none".
+# Values with which Slurm and NVIDIA's runtime say "none".
 NONE = ("", "NoDevFiles", "none", "void", "-1")
 CARD = re.compile(r"nvidia[0-9]+$")
 # Major number of the cards (Linux admin-guide/devices.txt).
@@ -40,11 +41,11 @@ MAJOR = 195
 def read_confinement(
     root: str = "/", environment: Optional[Mapping[str, str]] = None, may_open: Optional[Callable[[str], bool]] = None
 ) -> Dict[str, Any]:
-    """`{manager, job, cards, denied, granted, hidden}`, where `manager` is null for a process that nobody confines.
+    """`{manager, job, cards, denied, granted, hidden}`, where `manager` is null for a process that is not confined.
 
-    manager  slurm, kubernetes, docker, podman ..., or the name of a container manager that left no other trace
+    manager  slurm, kubernetes, docker, podman ..., or the name of another container manager
     job      number of the Slurm job as text, "" for others
-    cards    device files of cards that are there; `denied`: those of them that the control group does not let it open
+    cards    existing device files of cards; `denied`: those of them that the control group does not let it open
     granted  whether the manager says that it gave GPUs
     hidden   whether CUDA_VISIBLE_DEVICES hides all GPUs from programs
     """
@@ -75,9 +76,9 @@ def _manager(paths: Sequence[Tuple[str, str]], environment: Mapping[str, str]) -
         job = SLURM_JOB.search(path)
         if job and "slurm" in path:
             return "slurm", job.group(1)
-    # Prolog and epilog have the job's variables and run outside of its limits.
+    # Prolog and epilog have the job's variables but run outside its limits.
     by_variables = environment.get("SLURM_JOB_ID") if "SLURM_SCRIPT_CONTEXT" not in environment else ""
-    # A container in a job, or a node that is one itself: the job that was given no GPU is why there is none.
+    # A container in a job, or a node that is itself a container: if the job was given no GPU, that is the reason.
     if by_variables and not _granted("slurm", environment):
         return "slurm", by_variables
     for manager, pattern in MANAGERS:
@@ -89,7 +90,7 @@ def _manager(paths: Sequence[Tuple[str, str]], environment: Mapping[str, str]) -
 
 
 def _granted(manager: Optional[str], environment: Mapping[str, str]) -> bool:
-    """Whether the manager's own variables speak of GPUs for this process."""
+    """Whether the manager's own variables mention GPUs for this process."""
     if manager == "slurm":
         return any(environment.get(name, "").strip() not in (*NONE, "0") for name in SLURM_GPUS[:3]) or (
             environment.get(SLURM_GPUS[3], "").strip() not in NONE
@@ -103,7 +104,7 @@ def _is_denied(root: str, path: str, paths: Sequence[Tuple[str, str]], may_open:
 
 
 def _listed(root: str, path: str, paths: Sequence[Tuple[str, str]]) -> Optional[bool]:
-    """Whether version 1's list lets the group open the card; None where there is no such list."""
+    """Whether version 1's list lets the group open the card; None if there is no such list."""
     number = path.rpartition("nvidia")[2]
     for controllers, group in paths:
         text = read_text(root, DEVICES.format(group)) if "devices" in controllers.split(",") else None
@@ -122,7 +123,7 @@ def opens(full: str) -> bool:
         status = os.stat(full)
     except OSError:
         return False
-    # Where the bits alone say no, the control group was not the reason.
+    # If the permission bits alone deny it, the control group was not the reason.
     return not _bits_allow(status)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of the host decides about a training's speed and health: clock, processor, links of the GPUs, hung tasks.
+"""Properties of the host that decide training speed and health: clock, processor, links of the GPUs, hung tasks.
 
-Null means "it is not there"; what is there and cannot be understood raises ValueError or OSError.
+Null means "it does not exist"; what exists but cannot be understood raises ValueError or OSError.
 """
 
 import re
@@ -30,7 +30,7 @@ def read_clock_source(root: str) -> Any:
 
 
 def read_governors(root: str) -> Any:
-    """The different governors in use, sorted; null where the kernel does not scale frequencies (virtual machines)."""
+    """The different governors in use, sorted; null if the kernel does not scale frequencies (virtual machines)."""
     folders = [name for name in names_in(root, CPU_FOLDER) if re.match(r"cpu[0-9]+$", name)]
     if not folders:
         raise OSError(f"{CPU_FOLDER} lists no processor")
@@ -39,7 +39,7 @@ def read_governors(root: str) -> Any:
 
 
 def read_blocked_tasks(root: str) -> Dict[str, List[Any]]:
-    """`{nvidia, others}`: names of the processes that nothing can wake now, those of the driver apart."""
+    """`{nvidia, others}`: names of the processes that nothing can wake now, with those of the driver separate."""
     pids = process_ids(root)
     if not pids:
         raise OSError("/proc lists no process")
@@ -48,7 +48,7 @@ def read_blocked_tasks(root: str) -> Dict[str, List[Any]]:
         raise PermissionError(hidden)
     found: Dict[str, List[Any]] = {"nvidia": [], "others": []}
     for pid in pids:
-        # "pid (name) state ...": the name may hold anything, so the last parenthesis counts.
+        # "pid (name) state ...": the name may contain anything, so the last parenthesis counts.
         head, _separator, rest = (read_text(root, f"/proc/{pid}/stat") or "").rpartition(") ")
         if rest.startswith("D"):
             name = head.partition("(")[2] or "unnamed"
@@ -57,7 +57,7 @@ def read_blocked_tasks(root: str) -> Dict[str, List[Any]]:
 
 
 def read_environment(root: str) -> Any:
-    """Names of the variables that every login gets from files."""
+    """Names of the variables that files set for every login."""
     hidden = [path for path in ENVIRONMENT_FILES if exists(root, path) and read_text(root, path) is None]
     if hidden:
         raise OSError(f"{', '.join(hidden)} cannot be read")
@@ -65,7 +65,7 @@ def read_environment(root: str) -> Any:
 
 
 def read_swap_mib(root: str) -> Any:
-    """All swap space, 0 for none."""
+    """Total swap space, 0 for none."""
     text = read_colon_lines(read_text(root, "/proc/meminfo")).get("SwapTotal", "")
     match = re.match(r"([0-9]{1,15}) kB$", text)
     if not match:
@@ -92,7 +92,7 @@ def read_switches(root: str) -> int:
 
 
 def read_driver_files(root: str) -> Dict[str, Any]:
-    """Versions of the driver's libraries as programs find them, and the program nvidia-smi as a file."""
+    """Versions of the driver's libraries as programs find them, and the file of the program nvidia-smi."""
     program = find_program("nvidia-smi") if root == "/" else "/usr/bin/nvidia-smi"
     return {
         "libraries": {name: read_library(root, name) for name in DRIVER_LIBRARIES},
@@ -101,7 +101,7 @@ def read_driver_files(root: str) -> Dict[str, Any]:
 
 
 def read_library(root: str, name: str) -> Optional[str]:
-    """The version in the name of the file to which a library's name leads; null without one."""
+    """The version in the name of the file to which a library's name leads; null if there is none."""
     for folder in LIBRARY_FOLDERS:
         if exists(root, folder + "/" + name):
             match = re.search(r"\.so\.([0-9]+(?:\.[0-9]+)+)$", resolve(root, folder + "/" + name) or "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How GPUs and hosts are wired: NVLink, the way between two GPUs, InfiniBand; null means that there is none."""
+"""How GPUs and hosts are connected: NVLink, the path between two GPUs, InfiniBand; null means that there is none."""
 
 import re
 from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
@@ -10,19 +10,19 @@ from ..host.bounded import run_bounded
 from ..host.files import names_in, read_int, read_text
 
 SECONDS = 30
-# What nvidia-smi says of cards without links that are up; no failure, whatever its exit status.
+# What nvidia-smi says about cards without links that are up; not a failure, whatever its exit status.
 NO_LINKS = re.compile(r"all links are inActive|does not have or support Nvlink", re.IGNORECASE)
 CARD = re.compile(r"GPU ([0-9]+): (.+?)(?: \(UUID: [^)]*\))?(?:\s+(?:Device does not|NVML: ).*)?$")
 LINK = re.compile(r"\s+Link ([0-9]+): (?:([0-9.]+) GB/s|<inactive>)$")
 ERRORS = re.compile(r"\s+Link ([0-9]+): ([A-Za-z ]+) Errors: ([0-9]+)$")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-# nvidia-smi's words for the way between two GPUs, the nearest first; X is the card itself.
+# nvidia-smi's words for the path between two GPUs, the shortest first; X is the card itself.
 WAYS = re.compile(r"NV[0-9]+|PIX|PXB|PHB|NODE|SYS|X")
 INFINIBAND = "/sys/class/infiniband"
 
 
 def ask(arguments: Sequence[str], mig: bool = False) -> str:
-    """What nvidia-smi says; OSError when it fails. With `mig` an answer that names a card counts anyway."""
+    """What nvidia-smi says; OSError if it fails. With `mig`, an answer that names a card is accepted even then."""
     done = run_bounded(["nvidia-smi", *arguments], SECONDS)
     if mig and done.rc is not None and done.stdout.startswith("GPU "):
         return done.stdout
@@ -33,12 +33,12 @@ def ask(arguments: Sequence[str], mig: bool = False) -> str:
 
 
 def read_nvlink(gpus: Sequence[Mapping[str, Any]], mig: Collection[int] = ()) -> Optional[List[Dict[str, Any]]]:
-    """`[{index, name, wired, links, active, errors: {kind: number}}]` of the cards with connectors; null without any.
+    """`[{index, name, wired, links, active, errors: {kind: number}}]` of cards with connectors; null if there are none.
 
     `gpus` are those of the probe, which names them before a driver can be asked. `mig` are the indexes of the cards in
-    MIG mode, of which nvidia-smi may say no more than that it cannot tell: they have `mig`, its words or "".
+    MIG mode, about which nvidia-smi may only say that it does not know: they have `mig`, its words or "".
     """
-    # Cards without connectors are not asked: some releases of nvidia-smi fail for them.
+    # Cards without connectors are not queried: some releases of nvidia-smi fail for them.
     if not [gpu for gpu in gpus if has_nvlink(card_of(gpu["name"], gpu.get("device_id", "")))]:
         return None
     cards = parse_links(ask(["nvlink", "-s"], bool(mig)), mig)
@@ -49,7 +49,7 @@ def read_nvlink(gpus: Sequence[Mapping[str, Any]], mig: Collection[int] = ()) ->
 
 
 def parse_links(text: str, mig: Collection[int] = ()) -> List[Dict[str, Any]]:
-    """The cards of `nvidia-smi nvlink -s`; ValueError for a line that nobody knows, except of a card in MIG mode."""
+    """The cards of `nvidia-smi nvlink -s`; ValueError for an unknown line, unless the card is in MIG mode."""
     cards: List[Dict[str, Any]] = []
     for line in text.splitlines():
         link, card = LINK.match(line), CARD.match(line)
@@ -70,7 +70,7 @@ def parse_links(text: str, mig: Collection[int] = ()) -> List[Dict[str, Any]]:
 
 
 def parse_errors(text: str, mig: Collection[int] = ()) -> Dict[int, Dict[str, int]]:
-    """`{card: {kind: number}}` of `nvidia-smi nvlink -e`, added up over the links."""
+    """`{card: {kind: number}}` of `nvidia-smi nvlink -e`, summed over the links."""
     found: Dict[Any, Dict[str, int]] = {}
     card, lenient = None, False
     for line in text.splitlines():
@@ -87,14 +87,14 @@ def parse_errors(text: str, mig: Collection[int] = ()) -> Dict[int, Dict[str, in
 
 
 def read_ways(gpus: Sequence[Any]) -> Optional[List[List[str]]]:
-    """The matrix of `nvidia-smi topo -m` as rows of words, one row for each GPU; null with fewer than two GPUs."""
+    """The matrix of `nvidia-smi topo -m` as rows of words, one row for each GPU; null for fewer than two GPUs."""
     if len(gpus) < 2:
         return None
     return parse_ways(ask(["topo", "-m"]))
 
 
 def parse_ways(text: str) -> List[List[str]]:
-    """The ways among the GPUs; ValueError when the matrix is not square or holds an unknown word."""
+    """The paths among the GPUs; ValueError if the matrix is not square or has an unknown word."""
     lines = [ANSI.sub("", line) for line in text.splitlines()]
     head = next((line for line in lines if "GPU0" in line.split()), "")
     columns = [index for index, word in enumerate(head.split()) if re.match(r"GPU[0-9]+$", word)]
@@ -110,7 +110,7 @@ def parse_ways(text: str) -> List[List[str]]:
 
 
 def read_infiniband(root: str) -> Any:
-    """`[{name, state, physical, rate, layer, link_downed}]` of every port of an RDMA adapter; null without adapter."""
+    """`[{name, state, physical, rate, layer, link_downed}]` of each port of an RDMA adapter; null without any."""
     adapters = names_in(root, INFINIBAND)
     if not adapters:
         return None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Versions of what is installed: CUDA toolkit, cuDNN, NCCL, and what the venv's Python can import.
 
-Null means "it is not there"; what is there and cannot be understood raises ValueError or OSError.
+Null means "it does not exist"; what exists but cannot be understood raises ValueError or OSError.
 """
 
 import json
@@ -20,8 +20,8 @@ NVCC_SECONDS = 20
 VENV_SECONDS = 180
 LIBRARY_FOLDERS = ("/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu")
 
-# Runs in the venv and prints one JSON line. It looks at torch through its public functions only, and every import
-# that fails is a value, so that one broken package does not hide the others.
+# Runs in the venv and prints one JSON line. It uses only torch's public functions, and every import that fails
+# becomes a value, so that one broken package does not hide the others.
 VENV_PROGRAM = """
 import importlib, json, platform, sys
 found = {"python": platform.python_version(), "imports": {}, "versions": {}}
@@ -80,7 +80,7 @@ def read_toolkit_version_file(root: str, prefix: str) -> Optional[str]:
 
 
 def read_nvcc_version(root: str, prefix: str) -> Optional[str]:
-    """The release that `nvcc --version` prints, such as "12.9"; None when the toolkit has no nvcc."""
+    """The release that `nvcc --version` prints, such as "12.9"; None if the toolkit has no nvcc."""
     path = prefix + "/bin/nvcc"
     if not exists(root, path):
         return None
@@ -94,7 +94,7 @@ def read_nvcc_version(root: str, prefix: str) -> Optional[str]:
 
 
 def read_link(root: str, path: str) -> Optional[str]:
-    """The path, as the node sees it, to which a chain of links leads; None when it leads nowhere."""
+    """The path, as the node sees it, to which a chain of links leads; None if it leads nowhere."""
     full = resolve(root, path)
     return None if full is None else "/" + full[len(below(root, "/")) :].lstrip("/")
 
@@ -127,9 +127,9 @@ def read_library_version(root: str, name: str, major: str, folders: Iterable[str
 
 
 def read_cudnn_of_wheel(root: str, prefix: str, user: str) -> Optional[str]:
-    """What the library of NVIDIA's wheel says of itself: its files have no version in their names; None without one.
+    """The version that the library in NVIDIA's wheel reports (its files have none in their names); None if no library.
 
-    To load a library is to run its code, so root has `user` do it; ValueError without such a user.
+    Loading a library runs its code, so root has `user` do it; ValueError without such a user.
     """
     names = [name for name in names_in(root, prefix + "/lib") if re.match(r"libcudnn\.so\.[0-9]+$", name)]
     if not names:
@@ -137,19 +137,19 @@ def read_cudnn_of_wheel(root: str, prefix: str, user: str) -> Optional[str]:
     path = resolve(root, f"{prefix}/lib/{names[-1]}")
     if path is None:
         raise OSError(f"{prefix}/lib/{names[-1]} is a link that leads nowhere")
-    # In a process of its own: a library that is damaged takes its process with it.
+    # In a separate process: a damaged library crashes its process.
     program = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cudnnGetVersion())"
     done = run_as([sys.executable, "-I", "-c", program, path], ordinary_account(user, root), NVCC_SECONDS)
     number = done.stdout.strip()
     if done.rc != 0 or not re.match(r"[0-9]{4,6}$", number):
         raise OSError(done.problem or f"{path} cannot be loaded: {done.stderr.strip()[-200:]}")
-    # cudnn_version.h: 8907 is 8.9.7, and since version 9 91002 is 9.10.2.
+    # cudnn_version.h: 8907 is 8.9.7; since version 9, 91002 is 9.10.2.
     unit = 10000 if int(number) >= 90000 else 1000
     return f"{int(number) // unit}.{int(number) % unit // 100}.{int(number) % 100}"
 
 
 def who_computes(host: Any, nvidia_smi: Any) -> List[str]:
-    """Programs that compute on a card at this moment, by nvidia-smi and by who has a card open; sorted texts."""
+    """Programs that are computing on a card now, from nvidia-smi and from who has a card open; sorted texts."""
     gpus = (nvidia_smi or {}).get("gpus") or []
     shown = [process for gpu in gpus for process in gpu.get("processes") or [] if isinstance(process, dict)]
     found = [process for process in shown if "C" in str(process.get("type"))]
@@ -159,16 +159,16 @@ def who_computes(host: Any, nvidia_smi: Any) -> List[str]:
 
 
 def read_venv(root: str, venv: str, user: str, busy: Sequence[str] = ()) -> Any:
-    """What the venv's Python reports (see VENV_PROGRAM), or None when there is no venv.
+    """What the venv's Python reports (see VENV_PROGRAM), or None if there is no venv.
 
-    Importing torch runs what hundreds of packages brought, so root has `user` do it, as trainings do, in an
-    environment that holds nothing of the caller's; ValueError without such a user. Others run it as themselves.
+    Importing torch runs the code of hundreds of packages, so root has `user` do it, as for training, in an environment
+    that contains nothing of the caller's; ValueError without such a user. Other callers run it as themselves.
     """
     python = venv + "/bin/python"
     if not exists(root, python):
         return None
-    # -I: neither the caller's environment nor its folder decides what is imported. -B: a check writes nothing.
-    # A product on a card takes memory that a training on it may ask for next.
+    # -I: neither the caller's environment nor its folder affects what is imported. -B: a check writes nothing.
+    # A matrix product on a card takes memory that training on it may need next.
     command = [below(root, python), "-I", "-B", "-c", VENV_PROGRAM] + (["cpu"] if busy else [])
     done = run_as(command, ordinary_account(user, root), VENV_SECONDS)
     if done.rc != 0:
@@ -186,7 +186,7 @@ def read_venv(root: str, venv: str, user: str, busy: Sequence[str] = ()) -> Any:
 
 
 def read_stamp(root: str, venv: str) -> Any:
-    """What the role framework_pytorch wrote when the environment was complete, or None when there is no such file."""
+    """What the role framework_pytorch wrote when the environment was complete, or None if there is no such file."""
     path = venv + "/gpuwright.json"
     if not exists(root, path):
         return None

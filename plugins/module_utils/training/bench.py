@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `train-gan bench` measured on this node; its file belongs to the training user and is not trusted.
+"""The results of `train-gan bench` on this node; its file belongs to the training user and is not trusted.
 
-Root reads it, so it must not become a way to read other files: no link is followed below the folder of runs, nothing
-but a regular file with one name is opened, its size is bounded, and only what has the known form is handed on.
+Root reads it, so it must not become a way to read other files: no link is followed below the folder of runs, only a
+regular file with a single name is opened, its size is limited, and only data in the known format is passed on.
 """
 
 import json
@@ -21,7 +21,7 @@ LONGEST_TEXT = 400
 LARGEST = 1e15
 
 TEXT, AMOUNT, COUNT, FLAG, REPORTED, SENTENCES = "text", "amount", "count", "flag", "reported", "sentences"
-# Field: (kind, may be null). A record with another form than these is refused as a whole.
+# Field: (kind, may be null). A record in any other format is refused as a whole.
 PRECISION = {
     "name": (TEXT, False),
     "gpus": (COUNT, False),
@@ -56,9 +56,9 @@ HEAD = {
 
 
 def read_bench(root: str, expectations: Mapping[str, Any]) -> Any:
-    """The checked record of `<runs_dir>/bench/bench.json`; None when this node ran no benchmark.
+    """The checked record of `<runs_dir>/bench/bench.json`; None if this node ran no benchmark.
 
-    Raises OSError for what cannot be opened and ValueError for what is no such record.
+    Raises OSError if it cannot be opened and ValueError if it is not such a record.
     """
     folder = expectations.get("runs_dir")
     full = resolve(root, folder) if isinstance(folder, str) and folder.startswith("/") else None
@@ -72,14 +72,14 @@ def read_bench(root: str, expectations: Mapping[str, Any]) -> Any:
 
 
 def read_below(folder: str, names: Sequence[str]) -> Any:
-    """At most LIMIT_BYTES of a regular file below `folder`; OSError for a link on the way, ValueError for the rest."""
+    """Up to LIMIT_BYTES of a regular file below `folder`; OSError for a link in the path, ValueError for all else."""
     here = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for name in names[:-1]:
             deeper = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
             os.close(here)
             here = deeper
-        # Without O_NONBLOCK a pipe in the place of the file would be waited for.
+        # Without O_NONBLOCK, opening a pipe in place of the file would wait.
         file = os.open(names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here)
     finally:
         os.close(here)

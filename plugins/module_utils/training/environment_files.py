@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a Python environment is as it was installed: one judgement for the role that builds it and the checks.
+"""Whether a Python environment is still as it was installed: the same judgement for the role and for the checks.
 
 Every distribution lists its files with size and hash in RECORD (packaging.python.org, "Recording installed projects").
-Nothing of the environment is run here.
+Nothing in the environment is run here.
 """
 
 import base64
@@ -16,13 +16,13 @@ from ..host.files import below, resolve
 
 STAMP = "gpuwright.json"
 LOCK = "lock.txt"
-# Files that Python loads by itself; a cache beside them is never looked at.
+# Files that Python loads by itself; a cache beside them is never examined.
 LOADED = (".py", ".so", ".pth")
 CACHE = "__pycache__"
 PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*(?:==\s*([A-Za-z0-9.+!_-]+))?")
 HASHES = ("sha256", "sha384", "sha512")
 CHUNK_BYTES = 1024 * 1024
-# Enough to act on; the count says how many there are.
+# Enough to act on; the count gives the total.
 EXAMPLES = 10
 INTERPRETER = "the interpreter"
 UNLISTED = "no package"
@@ -45,16 +45,16 @@ class Listed(NamedTuple):
 
 
 def read_environment(root: str, venv: str, all_hashes: bool = False) -> Optional[Dict]:
-    """Hold the files of the environment against what was installed; null when there is no environment.
+    """Compare the files of the environment with what was installed; null if there is no environment.
 
     `{distributions, files, hashed, problem_count, problems: [{distribution, path, problem}], damaged: [distribution]}`.
-    Sizes are compared of all files, hashes of those that changed after the environment was complete, or of all
-    (`all_hashes`, which reads 5 to 10 GB). OSError when the folders cannot be read.
+    Sizes are compared for all files, hashes for those that changed after the environment was complete, or for all
+    (`all_hashes`, which reads 5 to 10 GB). OSError if the folders cannot be read.
     """
     top = resolve(root, venv)
     if top is None or not os.path.isdir(top):
         return None
-    # Not resolved: the interpreter's link is the host's own, and leads there.
+    # Not resolved: the link to the interpreter leads to the host's own.
     python = resolve(root, "/" + os.path.relpath(top, below(root, "/")) + "/bin/python")
     problems = [] if python else [Problem(INTERPRETER, "bin/python", "leads to no interpreter")]
     folders = packages_folders(top)
@@ -85,7 +85,7 @@ def read_environment(root: str, venv: str, all_hashes: bool = False) -> Optional
 
 
 def packages_folders(top: str) -> List[str]:
-    """`lib/python3.11/site-packages` and the like, once each where lib64 is a link to lib."""
+    """`lib/python3.11/site-packages` and the like, each only once if lib64 is a link to lib."""
     found = []
     for name in ("lib", "lib64"):
         folder = os.path.join(top, name)
@@ -96,14 +96,14 @@ def packages_folders(top: str) -> List[str]:
 
 
 def installed_packages(root: str, venv: str) -> List[str]:
-    """Names of the distributions in an environment, [] without one."""
+    """Names of the distributions in an environment, [] if there is no environment."""
     top = resolve(root, venv)
     entries = [entry for folder in packages_folders(top) for entry in os.listdir(folder)] if top else []
     return sorted(found[0] for found in map(distribution, entries) if found)
 
 
 def distribution(entry: str) -> Optional[Tuple[str, str]]:
-    """Name and version in the name of a dist-info folder; None for another, and for what pip leaves of a removal."""
+    """Name and version in the name of a dist-info folder; None for others, and for what pip leaves after a removal."""
     name, _dash, version = entry[: -len(".dist-info")].rpartition("-")
     ours = entry.endswith(".dist-info") and name and not name.startswith("~")
     return (normal_name(name), version) if ours else None
@@ -132,7 +132,7 @@ def _read_distributions(top: str, folder: str, listed: Dict, versions: Dict) -> 
             problems.append(Problem(name, os.path.relpath(record, top), "lists no file"))
         for path, digest, size in lines:
             relative = os.path.relpath(os.path.join(folder, path), top)
-            # Only what lies inside; a package may list a file of the system.
+            # Only files inside; a package may list a file of the system.
             if not relative.startswith(".."):
                 listed.setdefault(relative, []).append(Listed(name, digest, size))
     return problems
@@ -157,11 +157,11 @@ def _complete_since(top: str) -> float:
 
 
 def _judge_file(path: str, lines: List[Listed], since: float, all_hashes: bool) -> Tuple[str, bool]:
-    """What is wrong with a file, "" when nothing is, and whether it was hashed.
+    """What is wrong with a file, "" if nothing is, and whether it was hashed.
 
-    Two packages may list one file, and the later one wrote it: any of their lines will do.
+    Two packages may list the same file, and the later one wrote it: it may match any of their lines.
     """
-    # RECORD itself and compiled files have no hash, and Python makes the latter anew.
+    # RECORD itself and compiled files have no hash, and Python recreates the latter.
     if not any(line.digest for line in lines):
         return "", False
     try:
@@ -192,9 +192,9 @@ def _digest(path: str, name: str) -> str:
 
 
 def _unlisted(top: str, folders: List[str], listed: Dict, since: float) -> List[str]:
-    """Files that Python would load and that came without a package: they may hide a module of the same name.
+    """Files that Python would load and that belong to no package: they may hide a module of the same name.
 
-    Those alone that came after the environment was complete: some wheels do not list all that they bring.
+    Only files that were added after the environment was complete: some wheels do not list all that they install.
     """
     found = []
     for folder in folders:
@@ -206,7 +206,7 @@ def _unlisted(top: str, folders: List[str], listed: Dict, since: float) -> List[
 
 
 def _changed(path: str) -> float:
-    """When the file's name or modes changed last; its content's time comes along when a file is copied."""
+    """When the file's name or modes changed last; the time of its content is preserved when a file is copied."""
     try:
         return os.lstat(path).st_ctime
     except OSError:
@@ -214,7 +214,7 @@ def _changed(path: str) -> float:
 
 
 def _not_as_locked(top: str, versions: Dict[str, str]) -> List[Problem]:
-    """What the lock file in the environment names, and what is missing or of another version."""
+    """The packages in the environment's lock file, and those that are missing or of another version."""
     try:
         with open(os.path.join(top, LOCK), encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -223,7 +223,7 @@ def _not_as_locked(top: str, versions: Dict[str, str]) -> List[Problem]:
     problems = []
     for line in lines:
         match = PINNED.match(line)
-        # A marker makes a line hold on some systems only; hashes and comments stand on lines of their own.
+        # A marker limits a line to some systems; hashes and comments are on separate lines.
         if not match or ";" in line:
             continue
         name, version = normal_name(match.group(1)), match.group(2)

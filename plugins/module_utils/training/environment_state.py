@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the roles ask of an environment before they believe that it is there: one sentence, or "" when it is whole."""
+"""Whether the roles may rely on an existing environment: one sentence if not, or "" if it is intact."""
 
 from typing import Dict, List, Optional
 
@@ -8,14 +8,14 @@ from ..host.files import below
 from .environment_files import installed_packages, read_environment
 
 IMPORT_SECONDS = 180
-# -I and -B as in the checks: nothing of the caller's, and a look writes nothing.
+# -I and -B as in the checks: nothing of the caller's is used, and nothing is written.
 IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1])"
 
 
 def judge_environment(
     path: str, imports: List[str], user: str, all_hashes: bool, only: List[str], leave_out: List[str], root: str = "/"
 ) -> str:
-    """Why the environment `path` is not whole, "" when it is; see the module python_environment for the parameters."""
+    """Why the environment `path` is not intact, "" if it is; see the module python_environment for the parameters."""
     found = read_environment(root, path, all_hashes)
     if found is None:
         return f"there is no environment at {path}"
@@ -33,7 +33,7 @@ def judge_environment(
 
 
 def damage_words(found: Dict, concerned: Optional[List[str]] = None) -> str:
-    """What is wrong with the files of `concerned` packages, of all without them, in one sentence."""
+    """What is wrong with the files of the `concerned` packages (of all, if none are given), in one sentence."""
     names = found["damaged"] if concerned is None else concerned
     first = next((problem for problem in found["problems"] if problem["distribution"] in names), None)
     words = "{path} {problem} ({distribution})".format(**first) if first else "files are damaged"
@@ -42,7 +42,7 @@ def damage_words(found: Dict, concerned: Optional[List[str]] = None) -> str:
 
 
 def import_problem(root: str, path: str, module: str, user: str) -> str:
-    """Why an ordinary user cannot import `module`, "" when they can."""
+    """Why an ordinary user cannot import `module`, "" if they can."""
     try:
         account = ordinary_account(user, root)
     except ValueError as error:

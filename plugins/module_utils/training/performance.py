@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run gan_trainer.performance on idle GPUs and put each number beside what its model should reach."""
+"""Run gan_trainer.performance on idle GPUs and compare each number with what the card's model should reach."""
 
 import os
 import pwd
@@ -12,7 +12,7 @@ from .trainer_run import RunError, no_record, read_record, run_program
 SECONDS = 540
 LAUNCHER = "/usr/local/bin/gpu-run"
 UNIT = "/etc/systemd/system/train-gan@.service"
-# A card that nobody uses holds this much for its driver at the most; more belongs to a program that is not shown.
+# On an unused card, the driver takes at most this much; more belongs to a program that is not shown.
 IDLE_MIB = 100
 MEASURES = (
     "h2d_gb_s",
@@ -35,9 +35,9 @@ def performance_command(root: str, venv: str, device: str) -> List[str]:
 
 
 def read_performance(root: str, expectations: Mapping[str, Any], nvidia_smi: Any) -> Dict[str, Any]:
-    """The record `performance` of the report, in which a GPU in use is a reason and no fault; ValueError otherwise.
+    """The record `performance` of the report, in which a GPU in use is a reason, not a fault; ValueError otherwise.
 
-    `nvidia_smi` is what nvidia_smi_info returns. Measured as the training user when root asks for it, else as who asks.
+    `nvidia_smi` is what nvidia_smi_info returns. Measured as the training user if root calls it, else as the caller.
     """
     user = expectations["training_user"] if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
     device = expectations["smoke_device"]
@@ -63,7 +63,7 @@ def read_performance(root: str, expectations: Mapping[str, Any], nvidia_smi: Any
 
 
 def in_use(gpus: Iterable[Mapping[str, Any]]) -> List[str]:
-    """Who uses which card, one sentence for each card that is not idle; ValueError for one that does not say."""
+    """Who uses which card, one sentence for each card that is not idle; ValueError if a card does not report it."""
     found = []
     for gpu in gpus:
         processes, used = gpu.get("processes"), gpu.get("memory_used_mib")

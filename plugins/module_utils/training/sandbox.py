@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a program in the sandbox of an installed systemd service: its own settings, read from its file, and no others.
 
-What a service may do decides whether CUDA works in it, so a test that is to speak for the service must run as it does.
+What a service may do decides whether CUDA works in it, so a test whose result is to apply to the service must run under
+the same settings.
 """
 
 import os
@@ -10,7 +11,7 @@ from typing import Iterator, List, Match, NamedTuple, Optional, Sequence, Tuple
 
 from ..host.files import below, exists, names_in, read_text
 
-# Settings of how a service starts, stops, is watched and finds its own files; they say nothing about what its program
+# Settings for how a service starts, stops, is watched and finds its own files; they say nothing about what its program
 # may do.
 NOT_OF_THE_SANDBOX = re.compile(
     r"(Exec|Restart|Timeout|Standard|Watchdog|StartLimit|Success)[A-Za-z]*"
@@ -21,7 +22,7 @@ INSTANCE = "gpuwright-smoke"
 # Specifiers whose value does not depend on the service's name, written out; systemd-run does not expand any.
 SPECIFIERS = {"%%": "%", "%i": INSTANCE, "%I": INSTANCE}
 STOP_SECONDS = 5
-# systemd-run(1) says so, in the words of its release, of a setting that this systemd has not: the service runs without.
+# How systemd-run(1), in its release's words, reports a setting that this systemd lacks: the service runs without it.
 UNKNOWN_SETTING = re.compile(r"Unknown assignment:? '?([A-Za-z]+)=")
 KILLED = re.compile(r"code=(?:killed|dumped)[,/ ]+status=(?:[0-9]+/)?([A-Z0-9]+)")
 OWN_WORDS = re.compile(
@@ -43,7 +44,7 @@ class SandboxError(Exception):
 
 
 def read_service(path: str, root: str = "/") -> Service:
-    """The `Service` in a unit file and its drop-ins; SandboxError when there is none or it cannot be carried over."""
+    """The `Service` in a unit file and its drop-ins; SandboxError if there is none or it cannot be reproduced."""
     if not exists(root, path):
         raise SandboxError(f"there is no {path}")
     drop_ins = [name for name in names_in(root, path + ".d") if name.endswith(".conf")]
@@ -96,19 +97,19 @@ def why_no_systemd(root: str = "/") -> str:
 
 
 def service_command(service: Service, command: Sequence[str], seconds: float, unit: str) -> List[str]:
-    """The words of a systemd-run that waits for `command`, passes its output on, and ends it after `seconds`."""
+    """The systemd-run command line that waits for `command`, passes its output on, and ends it after `seconds`."""
     words = ["systemd-run", "--pipe", "--wait", "--collect", "--unit=" + unit]
     words += ["--uid=" + service.user, "--description=gpuwright in the sandbox of " + service.name]
     for setting in service.settings:
         words += ["-p", setting]
-    # systemd itself ends what is left: the service is no child of ours.
+    # systemd itself ends what is left: the service is not our child.
     words += ["-p", f"RuntimeMaxSec={max(1, int(seconds)):d}", "-p", f"TimeoutStopSec={STOP_SECONDS}"]
-    # systemd would put the values of variables into the words.
+    # systemd would expand variables in the words.
     return words + ["--"] + [word.replace("$", "$$") for word in command]
 
 
 def without_unknown(service: Service, stderr: str) -> Optional[Service]:
-    """The service without the setting that this systemd does not know, or None when it complains of something else."""
+    """The service without the setting that this systemd does not know, or None if it complains about something else."""
     match = UNKNOWN_SETTING.search(stderr)
     if not match:
         return None
@@ -127,10 +128,10 @@ def ran_out_of_time(stderr: str) -> bool:
 
 
 def started(stderr: str) -> bool:
-    """Whether there was a service at all."""
+    """Whether a service was started at all."""
     return "Running as unit" in stderr
 
 
 def program_words(stderr: str) -> str:
-    """What the program itself wrote."""
+    """The program's own output."""
     return "\n".join(line for line in stderr.splitlines() if not OWN_WORDS.match(line))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run gan_trainer.smoke as an ordinary user and read what it says; docs/parts/smoke-test.md has the record."""
+"""Run gan_trainer.smoke as an ordinary user and read its output; docs/parts/smoke-test.md describes the record."""
 
 from typing import Any, Dict, List, Sequence
 
@@ -15,7 +15,7 @@ MIN_STEPS, MAX_STEPS = 10, 100000
 
 
 def smoke_command(launcher: str, python: str, device: str, steps: int) -> List[str]:
-    """The words of the command; raises RunError for a number of steps that the trainer would refuse."""
+    """The command line; raises RunError for a number of steps that the trainer would refuse."""
     if not MIN_STEPS <= steps <= MAX_STEPS:
         fault = f"steps is {steps}, expected {MIN_STEPS} to {MAX_STEPS}"
         raise RunError(fault, "correct verify_smoke_steps")
@@ -24,7 +24,7 @@ def smoke_command(launcher: str, python: str, device: str, steps: int) -> List[s
 
 
 def check_run(run: Run, command: Sequence[str], device: str, user: str) -> Dict[str, Any]:
-    """The record of a smoke test without fault, with how it was run added; RunError for every other end."""
+    """The record of a smoke test without fault, plus how it was run; RunError for every other outcome."""
     finished = run.finished
     report = read_record(finished.stdout)
     if report is None or finished.rc is None:
@@ -50,6 +50,6 @@ def check_run(run: Run, command: Sequence[str], device: str, user: str) -> Dict[
 
 
 def describe(error: RunError, host: str) -> str:
-    """One message for a person: host, fault, next step, evidence."""
+    """One message for people: host, fault, next step, evidence."""
     text = f"AMP smoke test on {host}: {error}. Next: {error.action}."
     return text + ("\nLast lines of its stderr:\n" + error.evidence if error.evidence else "")

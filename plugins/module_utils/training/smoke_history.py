@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The smoke test of the last verification, for a check of the node that starts no GPU work of its own."""
+"""The smoke test of the last verification, for a check of the node that itself starts no GPU work."""
 
 import datetime
 from typing import Any, Dict, Mapping
@@ -18,16 +18,16 @@ def installed_pytorch(readings: Evidence) -> str:
     return readings.text("venv", "versions", "torch")
 
 
-# What must not have changed since a test whose result is still to count.
+# Values that must not have changed since a test if its result is still to count.
 SAME_AS_THEN = (("the loaded driver", loaded_driver), ("PyTorch", installed_pytorch))
 
 
 def last_smoke(path: str, readings: Mapping[str, Any], now: str) -> Any:
     """The smoke test in the report at `path` with `age_s` added, `{"unreadable": "why"}`, or `{"busy": who}`.
 
-    The latter where that verification ran none, since somebody worked on the GPUs, and knew of none before it.
+    The latter if that verification ran none, since somebody was working on the GPUs, and knew of no earlier one.
 
-    It counts no more when the driver or PyTorch is another than in that report. `now` is in the report's format.
+    It no longer counts if the driver or PyTorch differs from that report. `now` is in the report's format.
     """
     try:
         report = read_json(path)
@@ -48,9 +48,9 @@ def last_smoke(path: str, readings: Mapping[str, Any], now: str) -> Any:
 
 
 def busy_smoke(who: str, path: str, readings: Mapping[str, Any], now: str) -> Dict[str, Any]:
-    """The record of a smoke test that was not run, since `who` works on the GPUs: the last one's, where there is one.
+    """The record of a smoke test that was not run, since `who` is working on the GPUs: the last one's, if there is one.
 
-    `busy` says who, `time` and `age_s` when the last one was; without one that still counts there is `busy` alone.
+    `busy` says who, `time` and `age_s` when the last one was; if none still counts, there is only `busy`.
     """
     last = last_smoke(path, readings, now) if path else {}
     if "age_s" not in last:
@@ -60,13 +60,13 @@ def busy_smoke(who: str, path: str, readings: Mapping[str, Any], now: str) -> Di
 
 
 def check_mode_smoke(path: str, readings: Mapping[str, Any], now: str) -> Dict[str, Any]:
-    """The record of a run in check mode, which tests nothing: the last test's, where one still counts."""
+    """The record of a run in check mode, which tests nothing: the last test's, if one still counts."""
     last = last_smoke(path, readings, now)
     return dict(last if "age_s" in last else {}, check_mode=True)
 
 
 def what_changed(then: Any, now: Any) -> str:
-    """The first of SAME_AS_THEN that differs or cannot be read; "" when all are the same."""
+    """The first of SAME_AS_THEN that differs or cannot be read; "" if all are the same."""
     for words, read in SAME_AS_THEN:
         try:
             if read(Evidence(then, "then")) != read(Evidence(now, "now")):

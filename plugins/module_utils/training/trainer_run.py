@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one of the trainer's programs as the training user: in the training service's sandbox, or say why without."""
+"""Run one of the trainer's programs as the training user in the training service's sandbox, or say why without it."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from ..host.bounded import Finished, run_bounded
 from . import sandbox
 
 EVIDENCE_LINES = 20
-# Beyond systemd's own deadline for the service.
+# Added to systemd's own deadline for the service.
 GRACE_SECONDS = 15
 
 
@@ -24,7 +24,7 @@ class Run(NamedTuple):
 
 
 class RunError(Exception):
-    """The program failed or could not be run. `report` is its record when it gave one, else None."""
+    """The program failed or could not be run. `report` is its record if it gave one, else None."""
 
     def __init__(self, fault: str, action: str, evidence: str = "", report: Optional[Dict[str, Any]] = None) -> None:
         super(RunError, self).__init__(fault)
@@ -34,10 +34,10 @@ class RunError(Exception):
 
 
 def run_program(command: List[str], user: str, timeout: float, unit: str = "") -> Run:
-    """A `Run` of at most `timeout` seconds; RunError where it cannot be started as it must be.
+    """A `Run` of at most `timeout` seconds; RunError if it cannot be started as required.
 
-    `unit` is the file of the service whose sandbox is wanted, "" for none. Without systemd, without root and without
-    that file the program runs as the user alone, and `because` says so.
+    `unit` is the file of the service whose sandbox is wanted, "" for none. Without systemd, without root or without
+    that file, the program only runs as the user, and `because` says so.
     """
     account = find_account(user)
     reason = sandbox.why_no_systemd() if unit else "no sandbox was asked for"
@@ -65,7 +65,7 @@ def find_account(user: str) -> as_user.Account:
 
 
 def run_in_service(service: sandbox.Service, command: Sequence[str], timeout: float) -> Run:
-    """A `Run` in the service's sandbox; settings that this systemd does not know are left out, as it does itself."""
+    """A `Run` in the service's sandbox; settings unknown to this systemd are left out, as systemd itself does."""
     unit = f"gpuwright-run-{os.getpid()}"
     wanted = len(service.settings)
     while True:
@@ -103,7 +103,7 @@ def told_by_systemd(finished: Finished, timeout: float) -> Finished:
 
 
 def run_alone(command: List[str], account: as_user.Account, timeout: float) -> Finished:
-    """Run it as the user in a home of its own, without anything of root's environment."""
+    """Run it as the user in a separate home, without anything of root's environment."""
     try:
         return as_user.run_as(command, account, timeout)
     except OSError as error:
@@ -111,7 +111,7 @@ def run_alone(command: List[str], account: as_user.Account, timeout: float) -> F
 
 
 def read_record(stdout: str) -> Optional[Dict[str, Any]]:
-    """The program's record among whatever else libraries print, or None."""
+    """The program's record, found among anything else that libraries print, or None."""
     for line in reversed(stdout.splitlines()):
         try:
             report = json.loads(line) if line.startswith("{") else None
@@ -137,7 +137,7 @@ def no_record(finished: Finished, command: Sequence[str], user: str, deadline: s
         return RunError(finished.problem, action, evidence)
     if finished.rc is None:
         return RunError(finished.problem, by_hand, evidence)
-    # The launcher's codes, which are a shell's.
+    # The launcher's exit statuses, which are the same as a shell's.
     if finished.rc in (126, 127):
         return RunError(f"{command[2]} cannot be started", "run the role framework_pytorch", evidence)
     if "No module named" in evidence and "gan_trainer" in evidence:

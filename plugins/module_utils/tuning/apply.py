@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring a host's settings to a plan, remembering what was found before; an empty plan puts everything back."""
+"""Bring a host's settings to a plan, recording what was found before; an empty plan restores everything."""
 
 import collections
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
@@ -39,7 +39,7 @@ def compare(root: str, plan: Plan, before: Mapping[str, Any]) -> Work:
             remember_knobs[key] = tuning_knobs.read_to_restore(root, key)
         if found != wanted:
             turn[key] = (found, wanted)
-    # tuned first: its profiles set knobs that have their own value to go back to.
+    # tuned first: its profiles set knobs that have their own previous values.
     for key in sorted(set(before["knobs"]) - set(plan.knobs), key=lambda key: (not key.startswith("tuned"), key)):
         try:
             found = tuning_knobs.read_to_restore(root, key)
@@ -59,9 +59,9 @@ def is_change(work: Work) -> bool:
 
 
 def turns(work: Work) -> List[str]:
-    """Keys of what running work would feel: knobs whose value changes, and a profile or mount that is started anew.
+    """Keys of what would affect running work: knobs whose value changes, and a profile or mount that is restarted.
 
-    Files that are only read at the next login or boot, and the service of our own, are felt by nobody.
+    Files that are only read at the next login or boot, and our own service, affect nobody.
     """
     keys = {key for key, (found, value) in work.restore.items() if found is not None and found != value}
     keys |= set(work.turn) | ({"tuned profile"} if TUNED in work.write else set())
@@ -70,9 +70,9 @@ def turns(work: Work) -> List[str]:
 
 
 def apply(root: str, plan: Plan, work: Work, before: Dict[str, Any]) -> Any:
-    """Do the work. Raises OSError or ValueError; the record of before is on disk by then, so a rerun goes on.
+    """Do the work. Raises OSError or ValueError; previous values are recorded on disk by then, so a rerun continues.
 
-    Order: record; put knobs back; files; tell systemd and udev; turn knobs; forget what is back.
+    Order: record; restore knobs; files; tell systemd and udev; set knobs; drop the records of what is restored.
     """
     before["knobs"].update(work.remember_knobs)
     before["files"].update(work.remember_files)
@@ -87,16 +87,16 @@ def apply(root: str, plan: Plan, work: Work, before: Dict[str, Any]) -> Any:
         before["folders"] = sorted(set(before["folders"]) | set(made))
         tuning_store.save(root, before)
     _announce(sorted(work.write) + sorted(work.put_back))
-    # tuned first, and the rest read again: its profile may have touched what was right before.
+    # tuned first, then the rest is read again: its profile may have changed values that were right before.
     for key, wanted in sorted(plan.knobs.items(), key=lambda item: not item[0].startswith("tuned")):
         file = TUNED if key.startswith("tuned") else "/etc/systemd/system/" + key.split()[-1]
         if tuning_knobs.read(root, key) != wanted or (file == TUNED and TUNED in work.write):
             tuning_knobs.write(root, key, wanted)
         elif file.endswith(".mount") and file in work.write:
-            # Another disk than the one that is mounted.
+            # A different disk from the one that is mounted.
             tuning_knobs.command(["systemctl", "restart", key.split()[-1]])
     if TMPFILES in work.write:
-        # After the mount, since it is about the mounted folder.
+        # After the mount, since it concerns the mounted folder.
         tuning_knobs.command(["systemd-tmpfiles", "--create", TMPFILES])
     for key in work.restore:
         del before["knobs"][key]

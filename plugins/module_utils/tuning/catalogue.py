@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every setting of the role system_tuning as data: what, why, from whom, how to see it, how to undo it.
+"""Every setting of the role system_tuning as data: what, why, its source, how to see it, how to undo it.
 
 docs/tuning.md is written from this table (`make docs`).
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 class Setting(NamedTuple):
     """One setting.
 
-    kind      sysctl, sysfs, disk, unit, limit, tuned or gpu: who reads and writes it (knobs.py)
+    kind      sysctl, sysfs, disk, unit, limit, tuned or gpu: how it is read and written (knobs.py)
     where     file, glob of files, name of a unit, or the part of it that the kind needs
     wanted    the value that is set unless the inventory names another; "" leaves it alone until it does
     allowed   pattern that a value from the inventory must match as a whole
@@ -273,7 +273,7 @@ CATALOGUE = (
         kind="scratch",
         where="",
         wanted="",
-        # Not by a value: system_tuning_scratch_serial names the disk.
+        # Not set by a value: system_tuning_scratch_serial names the disk.
         allowed=r"(?!)",
         reason="Opt-in: a local NVMe disk for checkpoints and unpacked data sets, whose files may be lost with it.",
         source="own: role system_tuning, scratch_disk",

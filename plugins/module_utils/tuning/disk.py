@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which disks, and what is made of them, lie below a folder, and how each is known again after a reboot."""
+"""Which disks, and devices made of them, are below a folder, and how each is recognised after a reboot."""
 
 import os
 from typing import Any, List, Tuple
 
 from ..host.files import below, exists, names_in, read_text, resolve
 
-# No storage has more layers and disks than this below one file system.
+# No storage has more layers and disks than this below a single file system.
 MOST_DEVICES = 256
 
 
 class NotHere(Exception):
-    """The host has no such thing, or it is not this host's to set; the message says why."""
+    """The host has no such thing, or cannot set it itself; the message says why."""
 
 
 def mount_table(root: str) -> Any:
@@ -27,11 +27,11 @@ def mount_table(root: str) -> Any:
 
 
 def mount_of(root: str, folder: str) -> Tuple[str, str, str]:
-    """The row of the file system on which `folder` lies, or will lie when it is made."""
+    """The row of the file system that `folder` is on, or will be on once it is created."""
     best = None
     for row in mount_table(root):
         inside = folder == row[0] or folder.startswith(row[0].rstrip("/") + "/")
-        # Of equal mount points the later hides the earlier.
+        # Of equal mount points, the later one hides the earlier one.
         if inside and (best is None or len(row[0]) >= len(best[0])):
             best = row
     if best is None:
@@ -40,10 +40,10 @@ def mount_of(root: str, folder: str) -> Tuple[str, str, str]:
 
 
 def devices_below(root: str, folder: str) -> List[str]:
-    """Names (as in /sys/block) of the device on which the file system of `folder` lies and of all below it, from above.
+    """Names (as in /sys/block) of the device that the file system of `folder` is on and of all below it, topmost first.
 
     A file system reads ahead as its own device says, whatever the disks below LVM, encryption or md say. NotHere for
-    networks and memory.
+    network and memory file systems.
     """
     point, number, kind = mount_of(root, folder)
     device = "/sys/dev/block/" + number
@@ -60,7 +60,7 @@ def devices_below(root: str, folder: str) -> List[str]:
 
 
 def disks_below(root: str, folder: str) -> List[str]:
-    """Those of `devices_below` that are made of nothing else."""
+    """Those of `devices_below` that are not made of other devices."""
     return [name for name in devices_below(root, folder) if not names_in(root, f"/sys/class/block/{name}/slaves")]
 
 
@@ -69,14 +69,14 @@ def _device_name(root: str, path: str) -> str:
 
 
 def _whole(root: str, name: str) -> str:
-    """The device of a partition, else the device itself."""
+    """The disk of a partition, else the device itself."""
     if not exists(root, f"/sys/class/block/{name}/partition"):
         return name
     return os.path.basename(os.path.dirname(resolve(root, "/sys/class/block/" + name) or ""))
 
 
 def is_flash(root: str, disk: str) -> bool:
-    """False for a spinning disk; NotHere when the kernel does not say."""
+    """False for a spinning disk; NotHere if the kernel does not say."""
     word = read_text(root, f"/sys/block/{disk}/queue/rotational")
     if word not in ("0", "1"):
         raise NotHere(f"the kernel does not say whether {disk} spins")
@@ -84,7 +84,7 @@ def is_flash(root: str, disk: str) -> bool:
 
 
 def udev_match(root: str, disk: str) -> str:
-    """The part of a udev rule that knows this device under every name: its world wide or serial number, or its UUID."""
+    """The part of a udev rule that recognises this device by any name: its world wide or serial number, or its UUID."""
     for path, words in (
         ("dm/uuid", 'ATTR{{dm/uuid}}=="{}"'),
         ("md/uuid", 'ATTR{{md/uuid}}=="{}"'),
@@ -94,7 +94,7 @@ def udev_match(root: str, disk: str) -> str:
         ("device/serial", 'ATTRS{{serial}}=="{}"'),
     ):
         number = read_text(root, f"/sys/block/{disk}/{path}")
-        # Quotes, and what udev takes for patterns, cannot stand in a rule.
+        # Quotes, and characters that udev takes for patterns, cannot be in a rule.
         if number and not set(number) & set("\"'*?[]|\\"):
             return words.format(number)
     return f'KERNEL=="{disk}"'

@@ -16,21 +16,22 @@ MOUNT = "/etc/systemd/system/{}.mount"
 TMPFILES = "/etc/tmpfiles.d/gpuwright-scratch.conf"
 RECORD = "/etc/gpuwright/tuning.json"
 
-# name: (line of limits.conf(5), line of systemd.exec(5)). A soft limit of the stack alone: who needs more may raise it.
+# name: (line of limits.conf(5), line of systemd.exec(5)). Only a soft limit for the stack: programs that need more may
+# raise it.
 LIMIT_LINES = {
     "limits_memlock": ("@{group} - memlock {value}", "LimitMEMLOCK={value}"),
     "limits_nofile": ("@{group} - nofile {value}", "LimitNOFILE={value}"),
     "limits_tasks": ("@{group} - nproc {value}", "TasksMax={value}"),
     "limits_stack": ("@{group} soft stack {value}", "LimitSTACK={value}:infinity"),
 }
-# The kernel keeps one of each two: with bytes the percentage is 0.
+# The kernel keeps one of each pair: if the bytes are set, the percentage is 0.
 PERCENT = {
     "vm.dirty_bytes": "vm.dirty_ratio",
     "vm.dirty_background_bytes": "vm.dirty_background_ratio",
 }
 IN_KIB = ("limits_memlock", "limits_stack")
 
-# Boot order: tuned and udev first, since both would set other values; the driver before its cards.
+# Boot order: tuned and udev first, since both would set different values; the driver before its cards.
 UNIT_TEXT = (
     HEAD
     + """\
@@ -87,7 +88,7 @@ def limits_file(group: str, values: Mapping[str, str]) -> Any:
 
 
 def drop_in_file(values: Mapping[str, str]) -> Any:
-    """A service has systemd's limits, not PAM's; the same values for it."""
+    """A service has systemd's limits, not PAM's; this gives it the same values."""
     lines = []
     for name, value in sorted(values.items()):
         text = "infinity" if value == "unlimited" else value + ("K" if name in IN_KIB else "")
@@ -96,7 +97,7 @@ def drop_in_file(values: Mapping[str, str]) -> Any:
 
 
 def udev_file(rules: Sequence[Tuple[str, Mapping[str, str]]]) -> str:
-    """A rule for each device: `disk.udev_match` of it, and {attribute: value}."""
+    """A rule for each device, from its `disk.udev_match` and {attribute: value}."""
     text = HEAD
     for match, values in rules:
         settings = ", ".join(f'ATTR{{{name}}}="{value}"' for name, value in sorted(values.items()))
@@ -105,10 +106,10 @@ def udev_file(rules: Sequence[Tuple[str, Mapping[str, str]]]) -> str:
 
 
 def tuned_file(parent: str, sysctls: Mapping[str, str], governor: str, hugepage: str, disks: Mapping[str, str]) -> str:
-    """A profile of tuned that agrees with the settings; governor and hugepage may be "".
+    """A tuned profile that agrees with the settings; governor and hugepage may be "".
 
-    What the parent sets otherwise is dropped: `tuned-adm verify` would miss the percentage that bytes have made 0, and
-    a read-ahead of the parent's would be set at each start of tuned. Newer parents have both in [vm].
+    Values that the parent sets differently are dropped: `tuned-adm verify` would miss the percentage that bytes have
+    made 0, and the parent's read-ahead would be set at each start of tuned. Newer parents have both in [vm].
     """
     gone = [name for name in sysctls if name in PERCENT]
     lines = ["[main]", "summary=GPU training node (gpuwright)", "include=" + parent]
@@ -127,12 +128,12 @@ def tuned_file(parent: str, sysctls: Mapping[str, str], governor: str, hugepage:
 
 
 def mount_name(folder: str) -> str:
-    """Name of systemd's unit for a mount point; for names of small letters, digits and _ nothing has to be escaped."""
+    """Name of systemd's unit for a mount point; names of lower-case letters, digits and _ need no escaping."""
     return folder.strip("/").replace("/", "-")
 
 
 def mount_file(file_system: str, folder: str) -> Any:
-    """Not required for boot: a node without its scratch disk still starts."""
+    """The mount unit; not required for boot: a node without its scratch disk still starts."""
     return HEAD + (
         "[Unit]\nDescription=Scratch file system\nBefore=local-fs.target\n\n"
         f"[Mount]\nWhat=/dev/disk/by-uuid/{file_system}\nWhere={folder}\nType=xfs\nOptions=noatime,nofail\n\n"
@@ -141,5 +142,5 @@ def mount_file(file_system: str, folder: str) -> Any:
 
 
 def tmpfiles_file(folder: str) -> Any:
-    """tmpfiles.d(5): everybody may write, and remove only what is his, as in /tmp; never cleaned."""
+    """tmpfiles.d(5): everybody may write, and remove only their own files, as in /tmp; never cleaned."""
     return HEAD + f"z {folder} 1777 root root -\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Power limit and application clocks of GPUs, with the range that each card names; through nvidia-smi."""
+"""Power limit and application clocks of GPUs, with the range that each card reports; through nvidia-smi."""
 
 from typing import Any, Dict, Mapping, Optional
 from xml.etree import ElementTree
@@ -14,9 +14,9 @@ POWER = ("gpu_power_readings", "power_readings")
 
 
 def ask() -> Dict[str, Dict[str, Any]]:
-    """`{uuid: {power_limit, power_range, clocks, clocks_offered}}`; None for what a card does not have.
+    """`{uuid: {power_limit, power_range, clocks, clocks_offered}}`; None for values that a card does not have.
 
-    Watts as numbers, clocks as "MEMORY,GRAPHICS" in MHz. Raises NotHere when nvidia-smi does not answer.
+    Watts as numbers, clocks as "MEMORY,GRAPHICS" in MHz. Raises NotHere if nvidia-smi does not answer.
     """
     done = run_bounded(["nvidia-smi", "-q", "-x"], SECONDS)
     if done.rc != 0:
@@ -71,7 +71,7 @@ def _pair(memory: Optional[str], graphics: Optional[str]) -> Optional[str]:
 
 
 def refusal(gpus: Mapping[str, Mapping[str, Any]], what: str, wanted: str) -> str:
-    """Why some card cannot be set to `wanted`, or "": outside what the card itself names."""
+    """Why some card cannot be set to `wanted` (it is outside the range that the card reports), or ""."""
     for uuid, gpu in sorted(gpus.items()):
         if what == "power_limit":
             if gpu["power_range"] is None:
@@ -94,7 +94,7 @@ def _distance(pair: str, wanted: str) -> Any:
 
 
 def value(gpus: Mapping[str, Mapping[str, Any]], uuid: str, what: str) -> str:
-    """The value of one card as a text; NotHere when it has none."""
+    """The value of one card as text; NotHere if it has none."""
     if uuid not in gpus:
         raise NotHere(f"there is no GPU {uuid}")
     found = gpus[uuid][what]
@@ -104,7 +104,7 @@ def value(gpus: Mapping[str, Mapping[str, Any]], uuid: str, what: str) -> str:
 
 
 def set_value(uuid: str, what: str, wanted: str) -> None:
-    """Raises OSError with nvidia-smi's words."""
+    """Set a value; raises OSError with nvidia-smi's words."""
     option = {"power_limit": "--power-limit", "clocks": "--applications-clocks"}[what]
     done = run_bounded(["nvidia-smi", "--id=" + uuid, f"{option}={wanted}"], SECONDS)
     if done.rc != 0:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write what can be turned on a host; every knob has a key and a value, both texts.
+"""Read and write what can be set on a host; every knob has a key and a value, both texts.
 
-    /proc/sys/vm/swappiness               a file of the kernel; a glob stands for all files that it matches
-    disk /srv/gan/data queue/scheduler    a file of each disk below a folder; read_ahead_kb also of what is made of them
+    /proc/sys/vm/swappiness               a file of the kernel; a glob means all files that it matches
+    disk /srv/gan/data queue/scheduler    a file of each disk below a folder; read_ahead_kb also of devices made of them
     unit irqbalance.service               "enabled active", as systemd says
     tuned profile                         the active profile, or "off"
     gpu all power_limit                   watts; "gpu UUID clocks": MHz as "877,1380"
     file /etc/x.conf                      digest of a file; read only
 
-`expand` turns a key into concrete ones. What this host does not have raises `NotHere` with a reason for people.
+`expand` turns a key into concrete ones. Keys that this host does not have raise `NotHere` with a readable reason.
 """
 
 import glob
@@ -23,10 +23,10 @@ from . import gpu as tuning_gpu
 from .disk import NotHere, devices_below, disks_below
 
 COMMAND_SECONDS = 60
-# What disks alone have; the devices made of them pass requests on.
+# Attributes that only disks have; the devices made of them pass requests on.
 SCHEDULER = "queue/scheduler"
 CHOSEN = re.compile(r"\[([^\]]+)\]")
-# The kernel knows each as bytes or as a percentage: setting one makes the other 0, and 0 itself cannot be written.
+# The kernel has each as bytes or as a percentage: setting one makes the other 0, and 0 itself cannot be written.
 COUNTERPARTS = {
     "/proc/sys/vm/dirty_bytes": "/proc/sys/vm/dirty_ratio",
     "/proc/sys/vm/dirty_background_bytes": "/proc/sys/vm/dirty_background_ratio",
@@ -35,7 +35,7 @@ COUNTERPART = "percent "
 
 
 def expand(root: str, key: str) -> List[str]:
-    """The concrete keys that `key` stands for; raises NotHere when there is none."""
+    """The concrete keys that `key` means; raises NotHere if there is none."""
     words = key.split()
     if words[0] == "disk":
         below_it = disks_below if words[2] == SCHEDULER else devices_below
@@ -72,12 +72,12 @@ def read(root: str, key: str) -> str:
 
 
 def read_all(root: str, key: str) -> str:
-    """The different values of all that `key` stands for, as one text."""
+    """The different values of everything that `key` means, as one text."""
     return ", ".join(sorted({read(root, one) for one in expand(root, key)}))
 
 
 def read_to_restore(root: str, key: str) -> str:
-    """The value to write for things to be as they are now; it differs from `read` for pairs of bytes and percent."""
+    """The value to write to restore the current state; it differs from `read` for pairs of bytes and percent."""
     value = read(root, key)
     if key in COUNTERPARTS and value == "0":
         return COUNTERPART + _read_file(root, COUNTERPARTS[key])
@@ -85,7 +85,7 @@ def read_to_restore(root: str, key: str) -> str:
 
 
 def why_not(root: str, key: str, wanted: str) -> str:
-    """Why this host cannot set the concrete file `key` to `wanted`, or ""; no other kind of knob can be told before."""
+    """Why this host cannot set the concrete file `key` to `wanted`, or ""; "" also for other kinds of knobs."""
     if not key.startswith("/"):
         return ""
     full = resolve(root, key) or below(root, key)
@@ -115,7 +115,7 @@ def write(root: str, key: str, value: str) -> None:
 
 
 def put_text(path: str, text: str) -> None:
-    """One write, as files of the kernel need it."""
+    """Write in a single call, as files of the kernel require."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
@@ -125,7 +125,7 @@ def digest(data: bytes) -> str:
 
 
 def command(arguments: Sequence[str]) -> str:
-    """Run it; its standard output, or OSError with its last words."""
+    """Run it; returns its standard output, or raises OSError with its last lines."""
     done = run_bounded(arguments, COMMAND_SECONDS)
     if done.rc != 0:
         words = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
@@ -177,7 +177,7 @@ def _read_file(root: str, path: str) -> str:
 
 
 def _offered(root: str, path: str) -> List[str]:
-    """The values that the kernel takes, where it lists them."""
+    """The values that the kernel accepts, if it lists them."""
     if path.endswith("/scaling_governor"):
         return (read_text(root, path[: -len("governor")] + "available_governors") or "").split()
     text = read_text(root, path) or ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the role's variables to settings, knobs and files of this host; and what is left alone, with the reason."""
+"""Turns the role's variables into this host's settings, knobs and files; and what is left alone, with the reason."""
 
 import collections
 import difflib
@@ -21,7 +21,7 @@ from .disk import NotHere, devices_below, disks_below, is_flash, udev_match
 
 GROUP = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 SERVICE = re.compile(r"[A-Za-z0-9:_.@-]+\.service")
-# What systemd needs no escapes for, and no folder of the system itself.
+# Names that need no escaping in systemd, and no folder of the system itself.
 SCRATCH = re.compile(
     r"(?!/(bin|boot|dev|etc|home|lib|lib64|opt|proc|root|run|sbin|srv|sys|tmp|usr|var)/?$)(/[a-z0-9_]+)+"
 )
@@ -32,12 +32,12 @@ USUAL_PARENT = "throughput-performance"
 TUNED_FOLDERS = ("/etc/tuned", "/usr/lib/tuned", "/usr/lib/tuned/profiles")
 LOADED_DRIVER = "/proc/driver/nvidia/version"
 NR_OPEN = "/proc/sys/fs/nr_open"
-# The kernel is the container's host's, and so are its interrupts.
+# The kernel and its interrupts belong to the container's host.
 OF_THE_KERNEL = ("sysctl", "sysfs", "disk", "tuned")
 
 
 class Plan(NamedTuple):
-    """What a host is meant to have.
+    """What a host should have.
 
     settings  rows of tuning.json    skipped  [{name, reason}]
     knobs     {concrete key: value}  files    {path: (text, mode)}
@@ -50,11 +50,11 @@ class Plan(NamedTuple):
 
 
 class Refused(Exception):
-    """What is asked for is impossible here; the message says which setting, what was expected and what to do."""
+    """The request cannot be met here; the message says which setting, what was expected and what to do."""
 
 
 def check_wishes(wishes: Mapping[str, Any]) -> None:
-    """Raises Refused for what no host could meet: unknown names, values out of their pattern, unsafe names."""
+    """Raise Refused for requests that no host can meet: unknown names, values outside their pattern, unsafe names."""
     for name in list(wishes["leave"]) + sorted(wishes["values"]):
         if name not in BY_NAME:
             near = difflib.get_close_matches(str(name), sorted(BY_NAME), 1)
@@ -83,7 +83,7 @@ def make_plan(root: str, wishes: Mapping[str, Any], program: str, can_wait: bool
 
     wishes    leave, values, limits_group, limits_units, data_dir, tuned_parent, scratch_uuid, scratch_dir
     program   text of gpu-tune
-    can_wait  true where the driver need not answer yet, as in check mode on a bare host
+    can_wait  true if the driver need not answer yet, as in check mode on a bare host
     """
     check_wishes(wishes)
     plan = Plan([], [], collections.OrderedDict(), collections.OrderedDict())
@@ -119,7 +119,7 @@ def record(plan: Plan) -> str:
 
 
 def _add(plan: Plan, setting: Setting, wanted: str, key: str, concrete: Any, shown: Optional[str] = None) -> None:
-    """Hold a setting: `key` for those who read it later, `concrete` keys for now."""
+    """Add a setting: `key` for later readers, `concrete` keys for now."""
     plan.settings.append(
         {
             "name": setting.name,
@@ -178,7 +178,7 @@ def _plan_unit(plan: Plan, root: str, setting: Setting, value: str, wishes: Mapp
 
 def _plan_limit(plan: Plan, root: str, setting: Setting, value: str, wishes: Mapping[str, Any]) -> None:
     most = read_int(root, NR_OPEN) if setting.name == "limits_nofile" else None
-    # Above it setrlimit(2) fails, PAM refuses every login of the group, and systemd does not start the service.
+    # Above this, setrlimit(2) fails, PAM refuses every login of the group, and systemd does not start the service.
     if most is not None and int(value) > most:
         raise Refused(f"{setting.name} is {value}: {NR_OPEN} allows at most {most}")
     _add(plan, setting, value, "file " + tuning_files.LIMITS, [], tuning_files.LIMITS)
@@ -231,7 +231,7 @@ def _held(plan: Plan, kind: str) -> Dict[str, str]:
 
 
 def _add_limits(plan: Plan, wishes: Mapping[str, Any]) -> None:
-    """One file for logins, one drop-in for each service; the rows are held against the files' digests."""
+    """One file for logins, one drop-in for each service; the rows are compared with the files' digests."""
     values = _held(plan, "limit")
     if not values:
         return

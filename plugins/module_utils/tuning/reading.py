@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the settings of system_tuning are now, beside what they were set to."""
+"""The current values of system_tuning's settings, beside the values they were set to."""
 
 import json
 from typing import Any, Mapping
@@ -10,7 +10,7 @@ from .files import RECORD
 
 
 def load_record(root: str) -> Any:
-    """tuning.json as a record; None when the node is not tuned. ValueError when it cannot be used."""
+    """tuning.json as a record; None if the node is not tuned. ValueError if it cannot be used."""
     if not exists(root, RECORD):
         return None
     text = read_text(root, RECORD)
@@ -24,7 +24,7 @@ def load_record(root: str) -> Any:
 
 
 def read_tuning(root: str) -> Any:
-    """`[{name, wanted, found, reason}]`, None when the node is not tuned; `found` may be {"unreadable": why}."""
+    """`[{name, wanted, found, reason}]`, None if the node is not tuned; `found` may be {"unreadable": why}."""
     known = load_record(root)
     if known is None:
         return None
@@ -35,7 +35,7 @@ def read_tuning(root: str) -> Any:
 
 
 def read_found(root: str, row: Mapping[str, Any]) -> Any:
-    """The wanted value when every key of the row has its own, else the first that differs."""
+    """The wanted value if every key of the row has its wanted one, else the first that differs."""
     try:
         for key, wanted in sorted(row["keys"].items()):
             found = tuning_knobs.read_all(root, key)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scratch file system on an empty NVMe disk, known by its serial number. Anything found on the disk is a refusal.
+"""A scratch file system on an empty NVMe disk, identified by its serial number. A disk with anything on it is refused.
 
-The UUID of the file system is made from the serial number: by it a later run knows its own work.
+The UUID of the file system is derived from the serial number, so that a later run recognises it.
 """
 
 import errno
@@ -22,12 +22,12 @@ COMMAND_SECONDS = 60
 FORMAT_SECONDS = 600
 SAMPLE_BYTES = 1024 * 1024
 SAMPLES = 64
-# What blkid(8) ends with when it finds nothing.
+# Exit status of blkid(8) if it finds nothing.
 NOTHING_FOUND = 2
 
 
 class Refused(Exception):
-    """This disk is not formatted; the message says why, with evidence."""
+    """The disk will not be formatted; the message says why, with evidence."""
 
 
 def uuid_for(serial: str) -> str:
@@ -58,7 +58,7 @@ def is_ours(root: str, disk: str, serial: str) -> bool:
 
 
 def probe(root: str, disk: str) -> Any:
-    """What blkid reads from the disk itself, {} for nothing; Refused when it cannot tell."""
+    """What blkid reads from the disk itself, {} for nothing; Refused if it cannot tell."""
     done = run_bounded(["blkid", "--probe", "--output", "export", device_file(root, disk)], COMMAND_SECONDS)
     if done.rc == NOTHING_FOUND and not done.stdout.strip():
         return {}
@@ -99,7 +99,7 @@ def _signatures(root: str, disk: str) -> Any:
 
 
 def _in_use_or_data(root: str, disk: str) -> Any:
-    """Open it for itself alone, as only an unused disk can be; then read here and there: empty is all zeros or ones."""
+    """Open the disk exclusively, which works only if it is unused, and read samples: empty means all zeros or ones."""
     try:
         handle = os.open(device_file(root, disk), os.O_RDONLY | os.O_EXCL)
     except OSError as error:
@@ -132,7 +132,7 @@ def refuse_unless_empty(root: str, disk: str, serial: str) -> None:
 
 
 def format_disk(root: str, disk: str, serial: str) -> None:
-    """mkfs.xfs without -f, so that it looks for signatures once more itself. OSError when it fails."""
+    """Run mkfs.xfs without -f, so that it once more looks for signatures itself. OSError if it fails."""
     command = ["mkfs.xfs", "-q", "-L", LABEL, "-m", "uuid=" + uuid_for(serial), device_file(root, disk)]
     done = run_bounded(command, FORMAT_SECONDS)
     if done.missing:

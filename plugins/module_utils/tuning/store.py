@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was there before the first change, and files that are put back byte for byte."""
+"""The state before the first change, and files that are restored byte for byte."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ BEFORE = "/var/lib/gpuwright/tuning-before.json"
 def load(root: str) -> Dict[str, Any]:
     """`{knobs: {key: value}, files: {path: record or null}, folders: [path]}`; empty before the first application.
 
-    Raises ValueError when the file is there and cannot be used: what it holds cannot be made up again.
+    Raises ValueError if the file exists but cannot be used: its content cannot be reconstructed.
     """
     path = below(root, BEFORE)
     if not os.path.exists(path):
@@ -32,7 +32,7 @@ def load(root: str) -> Dict[str, Any]:
 
 
 def save(root: str, before: Mapping[str, Any]) -> None:
-    """Write the record, or remove it when nothing is left to go back to."""
+    """Write the record, or remove it if there is nothing left to restore."""
     path = below(root, BEFORE)
     if before["knobs"] or before["files"]:
         text = json.dumps(before, indent=2, sort_keys=True) + "\n"
@@ -43,7 +43,7 @@ def save(root: str, before: Mapping[str, Any]) -> None:
 
 
 def remember(root: str, path: str) -> Optional[Dict[str, Any]]:
-    """A record of the file from which `put_back` makes it again; null when there is none."""
+    """A record of the file from which `put_back` restores it; null if there is none."""
     full = below(root, path)
     if not os.path.lexists(full):
         return None
@@ -75,7 +75,7 @@ def put_back(root: str, path: str, record: Optional[Mapping[str, Any]]) -> None:
 
 
 def is_as_wanted(root: str, path: str, text: str, mode: int) -> bool:
-    """Whether `path` is a plain file of whoever runs this, with that content and mode."""
+    """Whether `path` is a plain file of the user who runs this, with that content and mode."""
     full = below(root, path)
     try:
         status = os.lstat(full)
@@ -88,7 +88,7 @@ def is_as_wanted(root: str, path: str, text: str, mode: int) -> bool:
 
 
 def put(root: str, path: str, text: str, mode: int) -> List[str]:
-    """Write a file; the folders that had to be made for it, nearest to the root first."""
+    """Write a file; returns the folders that had to be made for it, nearest to the root first."""
     full = below(root, path)
     made = make_folders(os.path.dirname(full))
     write_whole(full, text.encode("utf-8"), mode, (os.geteuid(), os.getegid()))
@@ -107,7 +107,7 @@ def make_folders(folder: str) -> List[str]:
 
 
 def drop_folders(root: str, folders: Iterable[str]) -> List[str]:
-    """Remove those that are empty, deepest first; returns what is still there and in use."""
+    """Remove the folders that are empty, deepest first; returns those that are still in use."""
     left = []
     for folder in sorted(folders, key=len, reverse=True):
         full = below(root, folder)

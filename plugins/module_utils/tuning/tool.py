@@ -44,11 +44,11 @@ def main(arguments: Optional[Sequence[str]] = None, root: str = "/") -> int:
 
 
 def apply_settings(root: str, rows: Iterable[Mapping[str, Any]]) -> Any:
-    """Set what differs; sentences about what could not be set. One that fails does not stop the others."""
+    """Set what differs; returns sentences about what could not be set. A failure does not stop the others."""
     problems = []
     for row in rows:
         for key, wanted in sorted(row["keys"].items()):
-            # Files are there already, units and tuned start by themselves.
+            # Files already exist, units and tuned start by themselves.
             if key.split()[0] in NOT_FOR_BOOT:
                 continue
             try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last check of this boot, kept on the node, and the gate that lets a training start only when it was good.
+"""The last check of this boot, kept on the node, and the gate that lets training start only if it was good.
 
-The gate is open for one reason beside a good record: monitoring is not installed on this node, so nobody would write
-one. Everything else that is not a good, fresh record of this boot keeps it closed, an unreadable file included.
+Besides a good record, the gate is open for one reason: monitoring is not installed on this node, so nothing would write
+a record. Everything else that is not a good, fresh record of this boot keeps it closed, including an unreadable file.
 """
 
 import errno
@@ -30,10 +30,10 @@ LEAST_WORDS = 120
 
 
 def make_record(report: Mapping[str, Any], level: str, holds_s: float, root: str = "/") -> Dict[str, Any]:
-    """What boot-check.json holds: verdict and findings of `report`, of which boot they are and how long they count.
+    """The content of boot-check.json: verdict and findings of `report`, their boot, and how long they are valid.
 
-    holds_s is seconds from now. Age is counted by the uptime, since the clock may be set while a node runs.
-    ValueError when boot or uptime cannot be read: a record that nobody can place would be worth nothing.
+    holds_s is seconds from now. Age is measured by the uptime, since the clock may be set while a node runs.
+    ValueError if boot or uptime cannot be read: a record that belongs to no known boot would be worthless.
     """
     boot_id, uptime_s = read_file(root, BOOT_ID_PATH), read_uptime(root)
     if not boot_id or uptime_s is None:
@@ -54,19 +54,19 @@ def make_record(report: Mapping[str, Any], level: str, holds_s: float, root: str
         "level": level,
         "verdict": report["verdict"],
         "findings": sorted(findings, key=lambda found: (found["id"] in caused, found["status"] != FAIL)),
-        # For ordinary users, who cannot read all that root can.
+        # For ordinary users, who cannot read everything that root can.
         "checks": report["checks"],
         "expectations_sha256": digest(report["expectations"]),
     }
 
 
 def digest(expectations: Any) -> str:
-    """One word for what a node was judged by."""
+    """A digest of the expectations by which a node was judged."""
     return hashlib.sha256(json.dumps(expectations, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def keep_record(report: Mapping[str, Any], level: str, holds_s: float, root: str = "/") -> None:
-    """Replace boot-check.json; when that fails the old one is removed, since it is no longer true."""
+    """Replace boot-check.json; if that fails, the old one is removed, since it is no longer true."""
     path = below(root, RECORD_PATH)
     try:
         write_json(path, make_record(report, level, holds_s, root))
@@ -76,7 +76,7 @@ def keep_record(report: Mapping[str, Any], level: str, holds_s: float, root: str
 
 
 def forget_record(root: str = "/") -> None:
-    """Remove boot-check.json; not being there is fine."""
+    """Remove boot-check.json, if it exists."""
     try:
         os.unlink(below(root, RECORD_PATH))
     except OSError as error:
@@ -85,7 +85,7 @@ def forget_record(root: str = "/") -> None:
 
 
 def gate(root: str = "/") -> Tuple[bool, str]:
-    """`(open, sentence)`: whether a training may start on this node, and why or why not with what to do."""
+    """`(open, sentence)`: whether training may start on this node, and why; if not, also what to do."""
     try:
         os.lstat(below(root, UNIT_PATH))
     except OSError as error:
@@ -107,14 +107,14 @@ def gate(root: str = "/") -> Tuple[bool, str]:
 
 
 def next_step(root: str) -> str:
-    """What to do where there is no record: without expectations systemd skips the check."""
+    """What to do if there is no record: without expectations, systemd skips the check."""
     if os.path.exists(below(root, EXPECTATIONS_PATH)):
         return "no check has finished on this node yet: run " + CHECK_NOW
     return "this node was never verified: ansible-playbook site.yml --tags verify"
 
 
 def doubt(record: Mapping[str, Any], boot_id: Optional[str], uptime_s: Optional[float]) -> str:
-    """Why a record says nothing about this moment, "" when it does. `uptime_s` in seconds, None when unknown."""
+    """Why a record says nothing about this moment, "" if it does. `uptime_s` in seconds, None if unknown."""
     if type(record.get("schema")) is not int or record["schema"] != SCHEMA:
         return f"boot-check.json has schema {record.get('schema')!r}; this program knows {SCHEMA}"
     if not boot_id or uptime_s is None:
@@ -139,7 +139,7 @@ def first_finding(record: Mapping[str, Any]) -> str:
     for finding in findings if isinstance(findings, list) else []:
         if isinstance(finding, dict):
             name, message, action = (printable(str(finding.get(key))) for key in ("id", "message", "action"))
-            # What is to be typed stays whole; the message may lose its end.
+            # Commands to type stay whole; the message may be cut at its end.
             words, action = f"{name}: {message}", action[:LONGEST_ACTION]
             room = max(LEAST_WORDS, LONGEST_REASON - len(action))
             return f"{words if len(words) <= room else words[: room - 2] + '..'} -> {action}"
@@ -147,7 +147,7 @@ def first_finding(record: Mapping[str, Any]) -> str:
 
 
 def read_moment(root: str = "/") -> Dict[str, Any]:
-    """`{time, boot_id, uptime_s}` of now: what waivers and strikes are counted by; null for what is unknown."""
+    """`{time, boot_id, uptime_s}` of now, by which waivers and strikes are counted; null for what is unknown."""
     return {"time": now_utc(), "boot_id": read_file(root, BOOT_ID_PATH) or None, "uptime_s": read_uptime(root)}
 
 

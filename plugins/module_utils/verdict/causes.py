@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which check's failure explains which others, as data: a verdict names the first cause, and what follows is folded.
+"""Which check's failure explains which others, as data: a verdict names the first cause and folds what follows from it.
 
-A row holds only where the words of the explained check fit, so that a finding of its own is never hidden under another.
+A row applies only if the words of the explained check match, so that an independent finding is never hidden.
 """
 
 import fnmatch
@@ -14,9 +14,9 @@ BAD = (FAIL, UNKNOWN, WARN)
 FAILED = (FAIL,)
 DOUBTFUL = (UNKNOWN,)
 NOT_GOOD = (FAIL, UNKNOWN)
-# Nobody answers: what is asked of the driver, or needs a GPU to run, says no more than that.
+# No answer: checks that ask the driver, or need a GPU to run, say no more than that.
 SILENT = r"the driver cannot be queried|on the PCI bus, but|There is no answer|nvlink|could not be measured"
-# Of a smoke test too, unless it ran and computed wrongly.
+# Also for a smoke test, unless it ran and computed wrongly.
 NO_CUDA = (
     r"^(?!.*(?i:finite|differ|slower|loss)).*"
     r"(?:finds no GPU|only where it finds a GPU|shows \d+ of|architecture and one GPU|(?i:cuda|nvidia|gpu|devices))"
@@ -41,7 +41,7 @@ class Cause(NamedTuple):
     when: Tuple[str, ...] = FAILED
 
 
-# Of several rows for a check the first counts, so what lies deeper stands above.
+# If a check has several rows, the first one counts, so deeper causes come first.
 CAUSES = (
     Cause("kernel.log_whole", ("kernel.*",), OF_THE_LOG, (WARN, UNKNOWN), (WARN, UNKNOWN)),
     Cause("host.disks", ("kernel.nvme", "kernel.filesystem"), "nvme|sd[a-z]"),
@@ -49,7 +49,7 @@ CAUSES = (
     Cause("host.writable", ("smoke.*", "model.limits"), NO_ROOM),
     Cause("host.disk_space", ("smoke.*", "model.limits"), NO_ROOM),
     Cause("kernel.gpu_lost", ("kernel.xid",), "fallen off the bus"),
-    # A card that does not answer holds who asks it; nothing but its reset or a reboot lets them go.
+    # A card that does not answer blocks the programs that ask it; only its reset or a reboot frees them.
     Cause("kernel.gpu_lost", ("host.blocked_tasks",)),
     Cause("kernel.xid", ("host.blocked_tasks",)),
     Cause("driver.reachable", ("host.blocked_tasks",), "sleep: nvidia-smi$"),
@@ -99,13 +99,13 @@ CAUSES = (
 
 
 def status_of(record: Dict) -> str:
-    """The status before somebody accepted it: an acknowledged failure still explains what follows from it."""
+    """The status before somebody accepted the finding: an acknowledged failure still explains what follows from it."""
     waived = record.get("waived")
     return waived.get("status", record["status"]) if isinstance(waived, dict) else record["status"]
 
 
 def explains(row: Cause, record: Dict) -> bool:
-    """Whether the row speaks of this record; that its cause is bad is not asked here."""
+    """Whether the row applies to this record; whether its cause is bad is not checked here."""
     if record["id"] == row.cause or record["status"] not in row.statuses:
         return False
     if not any(fnmatch.fnmatchcase(record["id"], pattern) for pattern in row.effects):
@@ -114,20 +114,21 @@ def explains(row: Cause, record: Dict) -> bool:
 
 
 def first_causes(records: List[Dict]) -> Dict[str, str]:
-    """`{id: id of its first cause}` of the records that follow from another one."""
+    """`{id: id of its first cause}` for the records that follow from another one."""
     status = {record["id"]: status_of(record) for record in records}
     next_cause: Dict[str, str] = {}
     for record in records:
         if record["status"] not in BAD:
             continue
         rows = (row for row in CAUSES if status.get(row.cause) in row.when and explains(row, record))
-        # A cause that was explained by this very check would lead in a circle.
+        # A cause that is itself explained by this check would make a circle.
         cause = next((row.cause for row in rows if record["id"] not in _chain(row.cause, next_cause)), None)
         if cause is not None:
             next_cause[record["id"]] = cause
     rank = {record["id"]: SEVERITY.index(record["status"]) for record in records if record["status"] in SEVERITY}
     first = {name: _chain(name, next_cause)[-1] for name in next_cause}
-    # What is worse than its cause, as where that was accepted by somebody, decides the verdict and is told itself.
+    # A finding that is worse than its cause, for example an acknowledged one, decides the verdict and is reported
+    # itself.
     return {name: cause for name, cause in first.items() if rank[name] >= rank[cause]}
 
 
@@ -140,7 +141,7 @@ def _chain(name: str, next_cause: Dict[str, str]) -> List[str]:
 
 
 def with_causes(records: List[Dict]) -> List[Dict]:
-    """The records, those that follow from another one with its id as `caused_by`."""
+    """The records; those that follow from another one have its id as `caused_by`."""
     causes = first_causes(records)
     return [dict(record, caused_by=causes[record["id"]]) if record["id"] in causes else record for record in records]
 
@@ -151,6 +152,6 @@ def consequences(records: List[Dict], name: str) -> List[str]:
 
 
 def own_findings(records: List[Dict]) -> List[Dict]:
-    """The records that are bad for a reason of their own; one whose cause is not among them counts as such."""
+    """The records that are bad for their own reason; one whose cause is not among the records counts as such."""
     names = {record["id"] for record in records if record["status"] in BAD}
     return [r for r in records if r["status"] in BAD and r.get("caused_by") not in names]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a check comes to its status, built so that it cannot fail open.
+"""How a check gets its status, built so that it cannot fail open.
 
 A check reads its readings and expectations through `Evidence`, which raises `Unreadable` for anything doubtful. `judge`
 turns that, and every other error inside a check, into UNKNOWN. So PASS needs every value that a check asks for.
@@ -18,23 +18,23 @@ FAIL = "FAIL"
 UNKNOWN = "UNKNOWN"
 SKIP = "SKIP"
 
-# How much time a check may cost: quick is for a timer, standard for a verification, deep needs idle GPUs.
+# How much time a check may take: quick is for a timer, standard for a verification, deep needs idle GPUs.
 QUICK = "quick"
 STANDARD = "standard"
 DEEP = "deep"
 LEVELS = (QUICK, STANDARD, DEEP)
 
-# Worst first. SKIP is not among them: what was not looked at says nothing.
+# Worst first. SKIP is not among them: something that was not examined says nothing.
 SEVERITY = (FAIL, UNKNOWN, WARN, PASS)
 
 
-# What a FAIL asks of whoever runs the node, mildest first; the action says it in words and commands.
+# What a FAIL asks the administrator to do, mildest first; the action gives the words and commands.
 DRAIN = "drain"  # give the node no new work until the action is done
 RESET = "reset"  # stop what uses the GPU and reset it
 REBOOT = "reboot"
-POWER_CYCLE = "power-cycle"  # off and on: a warm reboot does not do
+POWER_CYCLE = "power-cycle"  # off and on: a warm reboot is not enough
 REPLACE = "replace"  # the part is worn or broken
-CONTACT_SUPPORT = "contact-support"  # whose fault it is, only a diagnosis tells
+CONTACT_SUPPORT = "contact-support"  # only a diagnosis can tell what is at fault
 REMEDIES = (DRAIN, RESET, REBOOT, POWER_CYCLE, REPLACE, CONTACT_SUPPORT)
 
 
@@ -42,8 +42,8 @@ class Outcome(NamedTuple):
     """What a check found.
 
     value     what the node has        expected  what it should have
-    message   one short sentence       action    replaces the check's own action when the finding asks for another
-    remedy    replaces the check's own remedy when the finding asks for another
+    message   one short sentence       action    replaces the check's own action if the finding needs another
+    remedy    replaces the check's own remedy if the finding needs another
     """
 
     status: str
@@ -54,24 +54,24 @@ class Outcome(NamedTuple):
     remedy: str = ""
 
 
-# function(readings, expectations): what a check does; its docstring explains the rule.
+# function(readings, expectations): the work of a check; its docstring explains the rule.
 Judge = Callable[[Evidence, Evidence], Outcome]
 
 
 class Check(NamedTuple):
     """One check as data.
 
-    question   what a person wants to know             action     what to do when the answer is not PASS
+    question   what the check answers                  action     what to do if the answer is not PASS
     judge      a `Judge`
-    unit       of value and expected, "" when they have none
+    unit       of value and expected, "" if they have none
     needs_gpu  skipped on a node that is expected to have no GPU
     level      quick, standard or deep; a level includes those before it
-    severity   the worst that it can end in, FAIL or WARN
+    severity   its worst possible result, FAIL or WARN
     remedy     what a FAIL asks for, one of REMEDIES; "" for a check that ends in WARN at worst
-    firm_because  why no administrator may switch it off or acknowledge it, "" where one may; not for less than a lost
-               GPU, a missing driver, or the check of the waivers themselves
+    firm_because  why no administrator may switch it off or acknowledge it, "" if one may; reserved for nothing less
+               than a lost GPU, a missing driver, or the check of the waivers themselves
     source     where its limit comes from, "" for a comparison with the plan
-    readers    how the readings are taken that its family alone asks for; checks of one family may name the same one
+    readers    how readings that only its family uses are taken; checks of one family may name the same one
     """
 
     id: str
@@ -93,9 +93,9 @@ class Check(NamedTuple):
         return not self.firm_because
 
 
-# Begins the reason of a check that an ordinary user cannot make; root's own result may take its place.
+# Begins the reason of a check that an ordinary user cannot carry out; root's own result may take its place.
 ONLY_ROOT = "only root can see this: sudo gpu-doctor"
-# The reason of every check of GPUs where none is expected.
+# The reason for every check of GPUs if none is expected.
 NOT_FOR_GPUS = "the inventory expects no GPU on this node"
 
 
@@ -125,7 +125,7 @@ def within(level: str) -> Tuple[str, ...]:
 
 
 def worst(statuses: Iterable[str]) -> str:
-    """The verdict over check statuses: the worst that counts; UNKNOWN when none counts or one is not a status."""
+    """The verdict over check statuses: the worst that counts; UNKNOWN if none counts or one is not a status."""
     counted = {status if status in SEVERITY else UNKNOWN for status in statuses if status != SKIP}
     return next((status for status in SEVERITY if status in counted), UNKNOWN)
 

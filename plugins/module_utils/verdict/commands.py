@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in what is said to people, as the toolkit was started: from its checkout or as an installed collection."""
+"""Commands in messages, in the form in which the toolkit was started: from its checkout or as a collection."""
 
 import re
 from typing import Optional
@@ -11,7 +11,7 @@ PLAYBOOK = re.compile(
 
 
 def as_started(text: str, started_as: Optional[str]) -> str:
-    """The text, where the collection was used with its names of playbooks: gpuwright.node.site instead of site.yml."""
+    """The text; if the collection is used, with its names of playbooks: gpuwright.node.site instead of site.yml."""
     if started_as != COLLECTION:
         return text
     return PLAYBOOK.sub(r"ansible-playbook gpuwright.node.\1", text)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed access to what was read: every method raises rather than return something doubtful.
+"""Typed access to readings: every method raises rather than return something doubtful.
 
-So a check cannot fail open: what is missing, marked unreadable, of another type than asked for, or one of the words
-with which tools say "I do not know", is an `Unreadable`, and `check.judge` makes that UNKNOWN.
+So a check cannot fail open: a value that is missing, marked unreadable, of a different type from the one asked for, or
+one of the words with which tools say "I do not know", is an `Unreadable`, and `check.judge` makes that UNKNOWN.
 """
 
 import re
 from typing import Any, Collection, List, Pattern, Union
 
-# What nvidia-smi and our own readers write in the place of a value that they could not get.
+# What nvidia-smi and our own readers write in place of a value that they could not get.
 NOT_A_VALUE = re.compile(r"|unknown|n/a|err!|\[.*\]", re.IGNORECASE)
 PCI_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
@@ -18,8 +18,8 @@ DEVICE = re.compile(r"cuda:[0-9]+|cpu")
 class Unreadable(Exception):
     """A value that a check needs is missing or unreadable; the message says which and why.
 
-    name       of the reading or expectation, such as "readings.probe.gpus"; "" when it is none in particular
-    only_root  an ordinary user asked, and root could read it
+    name       of the reading or expectation, such as "readings.probe.gpus"; "" if it is no particular one
+    only_root  an ordinary user asked for it, and root could read it
     """
 
     only_root = False
@@ -58,7 +58,7 @@ class Evidence(object):
         return sorted(self.at(*path)._known(dict, "a record"))
 
     def text(self, *path: str) -> str:
-        """A text that says something: not empty, not "unknown", not "[N/A]"."""
+        """A meaningful text: not empty, not "unknown", not "[N/A]"."""
         here = self.at(*path)
         value = here._known(str, "a string")
         if NOT_A_VALUE.fullmatch(value.strip()):
@@ -105,11 +105,11 @@ class Evidence(object):
         return self.at(*path)._known(bool, "true or false")
 
     def absent(self, *path: str) -> bool:
-        """Whether the value is null, which a contract must define as "there is none" for the caller to ask."""
+        """Whether the value is null, which the contract must define as "there is none" if the caller is to use this."""
         return self.at(*path).value is None
 
     def wish(self, *path: str) -> str:
-        """A text, or "" where a contract defines it as "none", as a plan does for what it does not install."""
+        """A text, or "" if the contract defines that as "none", as a plan does for what it does not install."""
         return "" if self.at(*path).value == "" else self.text(*path)
 
     def one_of(self, choices: Collection[str], *path: str) -> str:

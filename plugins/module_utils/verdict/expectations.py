@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node should be: the record that the role `verify` writes and that gpu_verify and gpu-doctor judge by."""
+"""What a node should be: the record of the role `verify`, with which gpu_verify and gpu-doctor compare it."""
 
 import re
 from typing import Any, Dict, List
@@ -8,15 +8,16 @@ from .evidence import Evidence
 
 EXPECTATIONS_PATH = "/etc/gpuwright/expectations.json"
 SCHEMA = 1
-# What an inventory may say besides, and what stands for it in a record of an older release: nothing is asked for.
+# Optional expectations of an inventory, and their values for a record of an older release: nothing is expected.
 OPTIONAL = (
     ("modules", list, "a list"),
     ("services", list, "a list"),
     ("host", dict, "a record"),
     ("slowdowns", list, "a list of clock event reasons"),
-    # id of a check: why it is switched off. An entry that cannot be followed is a WARN of waivers.valid, no error here.
+    # id of a check: why it is switched off. An entry that cannot be applied is a WARN of waivers.valid, not an error
+    # here.
     ("skip_checks", dict, "a record"),
-    # How the toolkit was started, for the commands in what is said: checkout or collection.
+    # How the toolkit was started, for the commands in messages: checkout or collection.
     ("started_as", str, "a string"),
 )
 # Clock event reasons as nvidia-smi names them; the idle one is never a fault.
@@ -47,7 +48,7 @@ RULES = (
 def parse_expectations(record: Any) -> Dict[str, Any]:
     """A copy of `record` with numbers as numbers; ValueError says which value is wrong and what was expected.
 
-    A number may come as digits in a text, since that is what Ansible's templates make of it.
+    A number may come as digits in a text, since that is what Ansible's templates produce.
     """
     if not isinstance(record, dict):
         raise ValueError(f"expectations: expected a record, found {record!r}")
@@ -76,7 +77,7 @@ def parse_expectations(record: Any) -> Dict[str, Any]:
 
 
 def parse_size(name: str, value: Any) -> int:
-    """A count of the host, which may come as digits in a text, too."""
+    """A count for the host, which may also come as digits in a text."""
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value)):
         raise ValueError(f"expectations: host.{name} is {value!r}; expected a whole number, 0 or more")
     return int(value)

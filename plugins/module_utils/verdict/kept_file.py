@@ -18,18 +18,18 @@ WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def damaged(path: str, why: object) -> ValueError:
-    """The ValueError of a file whose content cannot be believed, with what to type; the file may be evidence."""
+    """The ValueError for a file whose content cannot be trusted, with what to type; the file may be evidence."""
     return ValueError(f"{path} is damaged: {why}; nothing in it counts; as root: mv {path} {path}.damaged")
 
 
 def read_kept(root: str, path: str, schema: int) -> Optional[Dict[str, Any]]:
-    """The record in the node's file `path`, None where there is none.
+    """The record in the node's file `path`, None if there is none.
 
-    OSError when it cannot be read. ValueError when it cannot be believed: no regular file, writable by others than
-    root, too long, no JSON record, or of another schema.
+    OSError if it cannot be read. ValueError if it cannot be trusted: not a regular file, writable by users other than
+    root, too long, not a JSON record, or of another schema.
     """
     try:
-        # Neither a link nor a pipe in its place may be followed or waited for.
+        # A link in its place must not be followed, and a pipe not waited for.
         handle = os.open(below(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if error.errno == errno.ENOENT:
@@ -54,13 +54,13 @@ def read_kept(root: str, path: str, schema: int) -> Optional[Dict[str, Any]]:
 
 
 def write_kept(root: str, path: str, record: Mapping[str, Any]) -> None:
-    """Replace the node's file `path` (root, 0644) in one step; OSError when that fails."""
+    """Replace the node's file `path` (root, 0644) in one step; OSError if that fails."""
     write_json(below(root, path), record)
 
 
 @contextlib.contextmanager
 def one_writer(root: str) -> Iterator[None]:
-    """Hold the folder of the kept files until the block ends, so that no other writer's entry is lost."""
+    """Lock the folder of the kept files until the block ends, so that no other writer's entry is lost."""
     handle = os.open(below(root, FOLDER), os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node was judged last, by itself or by a run of verify."""
+"""A node's last verdict, by its own check or by a run of verify."""
 
 import json
 from typing import Dict, Optional
@@ -12,7 +12,7 @@ VERDICTS = ("PASS", "WARN", "FAIL", "UNKNOWN")
 
 
 def read_last_verdict(root: str = "/") -> Optional[Dict[str, str]]:
-    """`{"verdict": "FAIL", "time": "2026-01-05T10:00:00Z"}` of the newer file, None where neither can be read."""
+    """`{"verdict": "FAIL", "time": "2026-01-05T10:00:00Z"}` of the newer file, None if neither can be read."""
     found = [record for record in (_read(root, path) for path in FILES) if record]
     return max(found, key=lambda record: record["time"]) if found else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reading that a check brings along: how it is taken, when, and where a person can look when it fails."""
+"""A reading that a check defines: how it is taken, when, and where to look if it fails."""
 
 from typing import Any, Callable, Mapping, NamedTuple
 
@@ -12,7 +12,7 @@ class Seen(NamedTuple):
     root          the folder below which the host's files lie, "/" on the host itself
     expectations  those of docs/parts/report.md; a scan of a host without a plan has few of them
     probe         the fact gpu_node, or {"unreadable": why}
-    nvidia_smi    what nvidia-smi answered, or {"unreadable": why}
+    nvidia_smi    nvidia-smi's answer, or {"unreadable": why}
     """
 
     root: str
@@ -24,9 +24,9 @@ class Seen(NamedTuple):
 class Reader(NamedTuple):
     """One reading as data.
 
-    name    its key in the readings of the report, where the checks look for it
-    level   QUICK, STANDARD or DEEP: from which level on it is taken, never above that of a check that asks for it
-    read    the value; null stands for "it is not there". What it raises makes the reading unreadable, with that reason
+    name    its key in the report's readings, under which the checks look for it
+    level   QUICK, STANDARD or DEEP: the level from which on it is taken, never above that of a check that uses it
+    read    the value; null means "it does not exist". An exception makes the reading unreadable, with that reason
     source  what it reads, and the command that shows why that fails
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each reading comes from, and the command that shows by hand why it is missing."""
+"""Where each reading comes from, and the command to type that shows why it is missing."""
 
 from typing import Mapping, NamedTuple
 
@@ -8,7 +8,7 @@ VERIFY = "Run: ansible-playbook site.yml --tags verify"
 
 
 class Source(NamedTuple):
-    """`what` is read, in the field's words; `look` shows by hand why that fails."""
+    """`what` is read, in the field's words; `look` is the command to type that shows why that fails."""
 
     what: str
     look: str
@@ -18,7 +18,7 @@ def by_hand(what: str, look: str = "") -> Source:
     return Source(what, f"Run: {look or what} ; {AGAIN}")
 
 
-# By the longest beginning of a reading's name; what one family of checks reads for itself stands there (Check.readers).
+# By the longest prefix of a reading's name; readings of a single family of checks are listed there (Check.readers).
 SOURCES = {
     "expectations": Source(
         "/etc/gpuwright/expectations.json", VERIFY + " ; it rewrites what the node is compared with."
@@ -78,7 +78,7 @@ SOURCES = {
     ),
     "readings.xid_policy": by_hand("/etc/gpuwright/xid.yml", "cat /etc/gpuwright/xid.yml"),
 }
-# Of a reading that is none of these: an error of the program itself.
+# For a reading that is none of these: an error of the program itself.
 OURS = Source(
     "gpu-doctor itself",
     "This is an error of gpu-doctor: make a bundle (gpu-doctor --bundle FILE.tar.gz) and send it to its maintainers.",
@@ -88,7 +88,7 @@ OURS = Source(
 def source_of(name: str, own: Mapping[str, Source]) -> Source:
     """The source of the reading or expectation of this name, such as "readings.nvidia_smi.gpus[0].uuid".
 
-    `own`: sources of the readings that the check brings along, by their names.
+    `own`: sources of the readings that the check itself defines, by their names.
     """
     parts = name.replace("[", ".").split(".")
     for length in range(len(parts), 0, -1):

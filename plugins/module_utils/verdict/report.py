@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a verification: its record, its file, and its sums."""
+"""The report of a verification: its record, its file, and its totals."""
 
 import datetime
 import json
@@ -13,13 +13,13 @@ REPORT_PATH = "/var/lib/gpuwright/report.json"
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 TABLE_ORDER = SEVERITY + (SKIP,)
 PASSING = (PASS, WARN)
-# Who has decided that a finding does not count: `waived.by` of a check.
+# Whose decision it was that a finding does not count: `waived.by` of a check.
 BY_ROOT = "acknowledgement"
 BY_INVENTORY = "inventory"
-# Seconds and name of the units in which an age is told; the largest of which there are two.
+# Seconds and name of the units in which an age is given; the largest unit of which there are at least two.
 AGE_UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
-# What JSON calls an object, with keys that docs/parts/report.md and the report's schema describe.
+# A JSON object, with keys that docs/parts/report.md and the report's schema describe.
 Record = Mapping[str, Any]
 
 
@@ -42,7 +42,7 @@ def age_words(seconds: int) -> str:
 def make_report(
     host: str, time: str, checks: Sequence[Record], readings: Record, expectations: Any, smoke: Optional[Record]
 ) -> Dict[str, Any]:
-    """The record that report.json holds; `smoke` is None when no smoke test was run."""
+    """The record in report.json; `smoke` is None if no smoke test was run."""
     return {
         "schema": SCHEMA,
         "host": host,
@@ -57,7 +57,7 @@ def make_report(
 
 
 def performance_record(reading: Optional[Record]) -> Optional[Record]:
-    """The report's `performance`: null when nobody asked for it, without devices when it could not be measured."""
+    """The report's `performance`: null if it was not asked for, without devices if it could not be measured."""
     if reading is None or "unreadable" not in reading:
         return reading
     reason = reading["unreadable"]
@@ -72,12 +72,12 @@ def write_json(path: str, value: Any) -> None:
 
 def write_text(path: str, text: str) -> None:
     """Replace the file `path` (mode 0644) in one step: a reader sees the old or the new one, also after a power cut."""
-    # "replace": half a character, as from a file name that is no UTF-8, must not cost the whole file.
+    # "replace": an incomplete character, as from a file name that is not UTF-8, must not prevent the whole file.
     write_whole(path, text.encode("utf-8", "replace"))
 
 
 def write_report(report: Record, report_path: Optional[str], verified_path: Optional[str]) -> None:
-    """Write the report, and the mark of a node that has passed when it has; a path that is None is not written."""
+    """Write the report and, if the node has passed, the mark of that; a path that is None is not written."""
     if report_path:
         write_json(report_path, report)
     if verified_path and report["verdict"] in PASSING:
@@ -85,7 +85,7 @@ def write_report(report: Record, report_path: Optional[str], verified_path: Opti
 
 
 def read_json(path: str) -> Dict[str, Any]:
-    """The record in a JSON file; OSError when it cannot be read, ValueError when it is not a JSON record."""
+    """The record in a JSON file; OSError if it cannot be read, ValueError if it is not a JSON record."""
     with open(path, encoding="utf-8") as file:
         value = json.load(file)
     if not isinstance(value, dict):
@@ -94,17 +94,17 @@ def read_json(path: str) -> Dict[str, Any]:
 
 
 def counts(checks: Iterable[Record]) -> Dict[str, int]:
-    """How many checks ended in which status."""
+    """How many checks have which status."""
     return {status: sum(check["status"] == status for check in checks) for status in TABLE_ORDER}
 
 
 def waived_by(checks: Iterable[Record], who: str) -> List[Record]:
-    """The records that were waived so, in their order; a damaged report has none."""
+    """The records that were waived in this way, in order; a damaged report has none."""
     return [check for check in checks if isinstance(check.get("waived"), dict) and check["waived"].get("by") == who]
 
 
 def waived_words(checks: Sequence[Record]) -> str:
-    """For example "2 switched off, 1 acknowledged"; "" when nothing is waived."""
+    """For example "2 switched off, 1 acknowledged"; "" if nothing is waived."""
     numbers = (
         ("switched off", len(waived_by(checks, BY_INVENTORY))),
         ("acknowledged", len(waived_by(checks, BY_ROOT))),

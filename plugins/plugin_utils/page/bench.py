@@ -25,7 +25,7 @@ class SeedReport(NamedTuple):
 
 
 def seed_report(report: dict[str, Any]) -> SeedReport | str:
-    """What was measured, or a sentence where nothing was."""
+    """What was measured, or a sentence if nothing was."""
     bench = look(report, "readings", "bench")
     if bench is None:
         return NO_BENCH
@@ -77,5 +77,5 @@ def epoch(row: dict[str, Any], name: str) -> tuple[str, ...]:
 
 
 def number(value: Any, form: str, factor: float = 1) -> str:
-    """The value in words; "–" where it was not documented or not measured."""
+    """The value in words; "–" if it was not documented or not measured."""
     return form.format(value * factor) if is_number(value) else "–"

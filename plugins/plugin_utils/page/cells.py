@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in the tables of the page: text, a badge, marked text, a bar; templates/parts.html.j2 draws them."""
+"""The contents of the page's tables: text, a badge, marked text, a bar; templates/parts.html.j2 draws them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Marked(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar, and beside it the badge of its status where there is a floor."""
+    """A bar, and beside it the badge of its status if there is a floor."""
 
     meter: Meter
     badge: Badge | None
@@ -63,5 +63,5 @@ class Table(NamedTuple):
 
 
 def badge(status: str) -> Badge:
-    """The badge of a status; a word that is none gets the colour of what nobody knows."""
+    """The badge of a status; a word that is not a status gets the colour of UNKNOWN."""
     return Badge(status, status if status in TABLE_ORDER else UNKNOWN)

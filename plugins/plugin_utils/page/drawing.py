@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the lines and boxes of the page's drawings lie: processors, NUMA nodes and GPUs; one bar with its floor."""
+"""Positions of lines and boxes in the page's drawings: processors, NUMA nodes and GPUs; one bar with its floor."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NodeBox(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """The drawing of a server; `told` is what is read aloud."""
+    """The drawing of a server; `told` is the text that a screen reader reads aloud."""
 
     height: float
     told: str
@@ -51,7 +51,7 @@ class Topology(NamedTuple):
 
 
 class Meter(NamedTuple):
-    """A bar on a scale of 0 to 100; `floor` is None where there is none."""
+    """A bar on a scale of 0 to 100; `floor` is None if there is none."""
 
     status: str
     value: float
@@ -67,7 +67,7 @@ class Share(NamedTuple):
 
 
 def topology(probe: Any) -> Topology | None:
-    """Each NUMA node with its processors and memory, and the GPUs that sit next to it; None where none was read."""
+    """Each NUMA node with its processors and memory, and the GPUs next to it; None if none was read."""
     nodes, gpus = look(probe, "numa"), as_list(look(probe, "gpus"))
     if not isinstance(nodes, dict) or not nodes:
         return None
@@ -87,7 +87,7 @@ def topology(probe: Any) -> Topology | None:
 
 
 def node_of(gpu: Any, names: Sequence[str]) -> str:
-    """The node that a GPU sits at; with a single node a GPU that names none (-1) sits there too."""
+    """The node of a GPU; if there is a single node, also for a GPU that names none (-1)."""
     name = str(look(gpu, "numa_node"))
     if name in map(str, names):
         return next(known for known in names if str(known) == name)
@@ -117,7 +117,7 @@ def gpu_box(gpu: Any, top: float) -> GpuBox:
 
 
 def meter(value: float, floor: float | None, longest: float, status: str) -> Meter:
-    """One bar on a scale that ends at `longest`; a line marks the floor. The numbers stand beside it as text."""
+    """One bar on a scale that ends at `longest`; a line marks the floor. The numbers are beside it as text."""
     scale = 100 / (longest * 1.02 or 1)
     return Meter(status or "plain", round(value * scale, 1), round(floor * scale, 1) if floor else None)
 

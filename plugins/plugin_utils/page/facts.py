@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page says of one report: the node as built, its tuning, and what changed since the report before."""
+"""What the page says about one report: the node as built, its tuning, and changes since the previous report."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ AS_WANTED, DIFFERS = "as wanted", "differs"
 
 
 class Row(NamedTuple):
-    """One line of the as-built table, all of it text; `planned` and `why` are empty where no plan decides.
+    """One line of the as-built table, all of it text; `planned` and `why` are empty if no plan decides.
 
-    differs   what was found is not what was planned; the checks say whether that is bad
+    differs   whether what was found is not what was planned; the checks say whether that is bad
     """
 
     group: str
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 
 def as_built(report: Report) -> list[Row]:
-    """The `Row`s of what the node consists of, from the hardware up."""
+    """The `Row`s of the node's parts, from the hardware up."""
     probe, plan = look(report, "readings", "probe"), plan_of(report)
     venv, allocators = look(report, "readings", "venv"), look(report, "readings", "allocators")
     gpus = [f"{in_words(look(gpu, 'name'))} at {look(gpu, 'pci_id')}" for gpu in as_list(look(probe, "gpus"))]
@@ -85,14 +85,14 @@ def as_built(report: Report) -> list[Row]:
 
 
 def plan_of(report: Report) -> Any:
-    """The plan that the node is held to; a scan has none."""
+    """The node's recorded plan; a scan has none."""
     return None if is_scan(look(report, "expectations")) else look(report, "expectations", "plan")
 
 
 def make_row(group: str, part: str, found: Any, planned: Any, why: Any) -> Row:
     found, planned, why = in_words(found), in_words(planned) if planned else "", in_words(why) if why else ""
     comparable = part in COMPARED and planned and found != NOT_MEASURED
-    # The plan may name less than is found: 12.9 for 12.9.1, 580.* for 580.95.05.
+    # The plan may be less exact than what is found: 12.9 for 12.9.1, 580.* for 580.95.05.
     begin = planned[:-1] if planned.endswith(".*") else planned
     return Row(group, part, found, planned, why, bool(comparable) and begin not in found)
 
@@ -153,9 +153,9 @@ def version_locks(report: Report) -> Any:
 
 
 def tuning(report: Report) -> list[tuple[str, str, str, str, str]] | str:
-    """`[(name, wanted, found, why, state)]`, or a sentence where there is nothing to show.
+    """`[(name, wanted, found, why, state)]`, or a sentence if there is nothing to show.
 
-    The state is AS_WANTED, DIFFERS or NOT_READ; what a difference means is the checks' business.
+    The state is AS_WANTED, DIFFERS or NOT_READ; the checks decide what a difference means.
     """
     settings = look(report, "readings", "tuning")
     if settings is None:
@@ -185,7 +185,7 @@ def state_of(setting: dict[str, Any]) -> str:
 
 
 def from_plan(report: Report) -> list[str] | None:
-    """Sentences on what is another than the plan wants, versions and settings; None where no plan is kept."""
+    """Sentences on versions and settings that differ from the plan; None if no plan is kept."""
     if not isinstance(plan_of(report), dict):
         return None
     found = [f"{row.part}: {row.found}, planned {row.planned}" for row in as_built(report) if row.differs]
@@ -198,7 +198,7 @@ def from_plan(report: Report) -> list[str] | None:
 
 
 def changes(before: Report | None, now: Report) -> list[str] | None:
-    """Sentences on what is another than in the report before; None when there is no report before."""
+    """Sentences on what differs from the previous report; None if there is none."""
     if before is None:
         return None
     found = []
@@ -222,7 +222,7 @@ def arrow(name: str, then: Any, now: Any) -> str:
 
 
 def slower_or_faster(before: Report, now: Report) -> list[str]:
-    """Measurements that moved by more than 5 %; less than that is noise."""
+    """Measurements that changed by more than 5 %; less than that is noise."""
     found = []
     then = {bar.name: bar.value for bar in performance_bars(before) + smoke_bars(before) if bar.value}
     for bar in performance_bars(now) + smoke_bars(now):

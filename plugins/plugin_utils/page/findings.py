@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a report asks for: its findings, worst first, with what people want to know of each."""
+"""What has to be done for a report: its findings, worst first, with what people want to know about each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMED_CHECKS = 3
 
 
 class Finding(NamedTuple):
-    """Checks that ended so for one reason."""
+    """Checks with the same status for one reason."""
 
     status: str
     names: tuple[str, ...]
@@ -28,7 +28,7 @@ class Finding(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A finding in words: `few` of its checks, and `every` of them where these are not all."""
+    """A finding in words: `few` of its checks, and `every` of them if these are not all."""
 
     status: str
     question: str
@@ -44,10 +44,10 @@ def verdict_of(report: Report | None) -> str:
 
 
 def to_do(report: Report | None) -> list[Finding]:
-    """What asks for something, worst first.
+    """Findings that require an action, worst first.
 
-    Checks that end so for one reason, such as a log that nobody may read, are one finding; what follows from another
-    finding is none. Nothing without a report.
+    Checks with the same status for one reason, such as a log that nobody may read, are one finding; what follows from
+    another finding is not one. Nothing without a report.
     """
     groups: dict[tuple[str, str, str], list[str]] = {}
     for check in sorted(own_findings(report["checks"]) if report else [], key=lambda check: RANK[check["status"]]):
@@ -56,7 +56,7 @@ def to_do(report: Report | None) -> list[Finding]:
 
 
 def entry(finding: Finding, notes: Sequence[str]) -> Entry:
-    """Of many checks the first are named, and all where they are unfolded, as they are on paper."""
+    """If there are many checks, the first are named, and all if they are unfolded, as in print."""
     names = finding.names
     few, every = ", ".join(names), ""
     if len(names) > NAMED_CHECKS + 1:
@@ -66,7 +66,7 @@ def entry(finding: Finding, notes: Sequence[str]) -> Entry:
 
 
 def host_entries(report: Report, before: Report | None) -> list[Entry]:
-    """The findings of a host, each with who must act, since when it is there, and how much follows from it."""
+    """The findings of a host, each with who must act, since when it has existed, and how much follows from it."""
     return [entry(finding, _notes(report, before, finding)) for finding in to_do(report)]
 
 

@@ -25,18 +25,18 @@ AGES = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 # Above the table: hosts that a sentence names, findings, and hosts that changed. The page of a large fleet stays small.
 NAMED_HOSTS = 6
 MOST_FINDINGS = 40
-# Lines before the others are folded, so that the table is near; so few findings are unfolded.
+# Lines shown before the rest is folded, so that the table stays near; this few findings are not folded.
 FIRST_FINDINGS, FEW_FINDINGS = 8, 2
 MOST_CHANGED = 60
 MOST_REMARKS = 5
-# Letters of a version, a model and a sentence, whose columns must fit beside each other.
+# Characters of a version, a model and a sentence, whose columns must fit side by side.
 VERSION, MODEL, SENTENCE = 18, 60, 300
 LAYERS = ("system", "framework", "model")
 UNKNOWN_NUMBER = "?"
 
 
 class HostRow(NamedTuple):
-    """What the index says of one host. `changed` and `drift` are None where there is nothing to compare with."""
+    """What the index says about one host. `changed` and `drift` are None if there is nothing to compare with."""
 
     name: str
     page: str
@@ -57,7 +57,7 @@ class HostRow(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A finding with its hosts; `message` is "" where each host of `messages` has its own."""
+    """A finding with its hosts; `message` is "" if each host of `messages` has its own."""
 
     key: tuple[str, tuple[str, ...], str]
     entry: Entry
@@ -103,7 +103,7 @@ def _version(report: Report | None, *path: str) -> str:
 
 
 def _layers(report: Report | None, found: Sequence[Finding]) -> list[str]:
-    """The layers in which something is to be done, lowest first."""
+    """The layers in which something has to be done, lowest first."""
     names = {name for finding in found for name in finding.names}
     known = {check.get("layer") for check in (report or {}).get("checks", []) if check["id"] in names}
     return [layer for layer in LAYERS if layer in known]
@@ -150,7 +150,7 @@ def index_page(rows: Sequence[HostRow], now: str) -> str:
 def groups_of(rows: Sequence[HostRow]) -> tuple[list[Group], int]:
     """Each finding once, with the hosts that have it, and how many findings are omitted.
 
-    In a fleet the same thing is wrong on many. One host's detail is never told of another.
+    In a fleet, the same thing is wrong on many hosts. One host's detail is never shown for another.
     """
     groups: dict[tuple[str, tuple[str, ...], str], list[tuple[HostRow, Finding]]] = {}
     for row in rows:

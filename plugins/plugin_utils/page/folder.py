@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of reports: what is read from it, and which pages are written beside them and removed again."""
+"""The folder of reports: what is read from it, and which pages are written beside the reports and removed again."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ INDEX = "index.html"
 PREVIOUS, HOSTS = "previous", "hosts"
 FOLDER_MODE = 0o755
 CHECK_KEYS = ("id", "status", "message", "action")
-# In the head of each page: what has it was written here, and may be removed here.
+# In the head of each page: a file that has it was written here, and may be removed here.
 GENERATOR = b'<meta name="generator" content="gpuwright">'
 HEAD_BYTES = 1000
-# Letters of a file's name; longer ones are cut and numbered by their hash.
+# Characters of a file's name; longer ones are cut and get part of their hash.
 MOST_LETTERS = 100
 
 
 def host_names(folder: str | Path) -> list[str]:
-    """The hosts with a JSON file in the folder, sorted; OSError where it cannot be read."""
+    """The hosts with a JSON file in the folder, sorted; OSError if it cannot be read."""
     files = (entry.name for entry in Path(folder).iterdir())
     return sorted(name[:-5] for name in files if name.endswith(".json") and not name.startswith("."))
 
 
 def read_host(folder: str | Path, name: str) -> tuple[Report | None, Report | None, str]:
-    """The report or None, the one before it or None, and why there is no report.
+    """The report or None, the previous one or None, and why there is no report.
 
     A report that cannot be read is kept with its problem: a host must not vanish from the page with its file.
     """
@@ -52,7 +52,7 @@ def read_host(folder: str | Path, name: str) -> tuple[Report | None, Report | No
 
 
 def parse_report(record: dict[str, Any]) -> Report:
-    """`record` when the page can show it; ValueError otherwise."""
+    """`record` if the page can show it; ValueError otherwise."""
     if record.get("schema") != SCHEMA:
         raise ValueError(f"schema {record.get('schema')}; this program knows {SCHEMA}")
     checks = record.get("checks")
@@ -68,9 +68,9 @@ def parse_report(record: dict[str, Any]) -> Report:
 
 
 def page_files(names: Sequence[str]) -> dict[str, str]:
-    """The file of each host's page below `hosts/`: a safe name, and another one for every host.
+    """The file of each host's page below `hosts/`: a safe name, different for every host.
 
-    Names that differ in capitals alone are numbered, for file systems to which these are one.
+    Names that differ only in case are numbered, for file systems that treat them as equal.
     """
     alike = Counter(name.casefold() for name in names)
     return {name: f"{_safe(name, numbered=alike[name.casefold()] > 1)}.html" for name in names}
@@ -101,11 +101,11 @@ def pages(folder: str | Path, names: Sequence[str], now: str) -> Iterator[tuple[
 
 
 def write_pages(folder: str | Path, names: Sequence[str], now: str) -> None:
-    """Write all pages, and remove those of hosts that have no report any more. OSError where that cannot be done."""
+    """Write all pages, and remove those of hosts that no longer have a report. OSError if that cannot be done."""
     hosts = Path(folder, HOSTS)
     if not hosts.is_dir():
         hosts.mkdir()
-        # The controller's umask may be 000, with which everybody could write what people read here.
+        # With an umask of 000 on the controller, everybody could write what people read here.
         hosts.chmod(FOLDER_MODE)
     written = set()
     for path, text in pages(folder, names, now):
@@ -117,13 +117,13 @@ def write_pages(folder: str | Path, names: Sequence[str], now: str) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    """A page that is as before is left alone: of a thousand hosts few are verified at once."""
+    """An unchanged page is left alone: of a thousand hosts, only a few are verified at once."""
     if not file.is_symlink() and file.is_file() and file.read_bytes() == text.encode(errors="replace"):
         return
     write_text(os.fspath(file), text)
 
 
 def _is_ours(file: Path) -> bool:
-    """Whether a page was written here; somebody's own file in the folder is not removed."""
+    """Whether a page was written here; somebody else's file in the folder is not removed."""
     with file.open("rb") as opened:
         return GENERATOR in opened.read(HEAD_BYTES)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of one host: what to do, what drifted, and what it is."""
+"""The page of one host: what to do, what has drifted, and what the host consists of."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATES = {AS_WANTED: PASS, DIFFERS: WARN, NOT_READ: UNKNOWN}
 
 
 def host_page(name: str, report: Report | None, before: Report | None, problem: str) -> str:
-    """The page as text; without a report it says the problem, and how to make another."""
+    """The page as text; without a report, it names the problem, and how to make a new report."""
     head = {"name": name, "verdict": badge(verdict_of(report)), "simulated": simulated(report)}
     if report is None:
         return render("unread.html.j2", **head, problem=problem)
@@ -61,7 +61,7 @@ def _as_built(report: Report) -> Table:
 
 
 def _tuning(report: Report) -> Table | str:
-    """The settings, or a sentence where there are none."""
+    """The settings, or a sentence if there are none."""
     rows = tuning(report)
     if isinstance(rows, str):
         return rows
@@ -99,7 +99,7 @@ def _performance(report: Report) -> dict[str, Any]:
 
 
 def bars_table(bars: list[Measured], caption: str) -> Table:
-    """Numbers as text, and a bar for the eye: up to its peak or floor, and without these on a scale for its unit."""
+    """Numbers as text, and a bar: up to its peak or floor or, without these, on a scale for its unit."""
     longest: dict[str, float] = {}
     for bar in bars:
         longest[bar.unit] = max(longest.get(bar.unit, 0), bar.value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people ask who do not know checks by their ids: what is wrong, since when, who must act, what still works."""
+"""Answers for people who do not know checks by their ids: what is wrong, since when, who must act, what still works."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ QUESTIONS = {check.id: check.question for check in CHECKS}
 
 
 def question(names: list[str]) -> str:
-    """What a person wants to know, of the first of these checks; "" for a check of another release."""
+    """The question of the first of these checks; "" for a check of another release."""
     return QUESTIONS.get(names[0], "") if names else ""
 
 
 def since(name: str, report: dict, before: dict | None) -> str:
-    """When a finding was there first, as far as two reports tell."""
+    """When a finding first appeared, as far as two reports show."""
     known = before.get("checks") if isinstance(before, dict) else None
     if before is None or not isinstance(known, list):
         return f"seen at {report['time']}"
@@ -30,9 +30,9 @@ def since(name: str, report: dict, before: dict | None) -> str:
 
 
 def usable(report: dict | None) -> str:
-    """How many GPUs can be used of how many there should be, for example "3 of 4"; "?" for what nobody knows.
+    """How many GPUs can be used of how many there should be, for example "3 of 4"; "?" for unknown.
 
-    A card is usable when the driver shows it, it is not lost, and no FAIL names its address.
+    A card is usable if the driver shows it, it is not lost, and no FAIL names its address.
     """
     wanted = look(report, "expectations", "gpu_count")
     if not isinstance(wanted, int):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts of the page's templates, in which nothing that was read from a node can become markup."""
+"""Renders the page's templates so that nothing read from a node can become markup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(template: str, **values: Any) -> str:
-    """The text of a template of this folder; every value is escaped where it is put in."""
+    """The rendered text of a template in this folder; every value is escaped when it is inserted."""
     return _environment().get_template(template).render(values)
 
 
@@ -32,7 +32,7 @@ def _environment() -> Environment:
 
 
 def _shown(value: Any) -> str:
-    """Text without control characters, which could repaint a terminal; what a macro made is markup already."""
+    """Text without control characters, which could repaint a terminal; output of a macro is already markup."""
     if isinstance(value, Markup):
         return value
     text = str(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements of a report as bars with their floors: the smoke test, and what a GPU's links and cores reach."""
+"""Measurements of a report as bars with their floors: the smoke test, and the speed of a GPU's links and cores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOT_ASKED = "Not measured: this verification did not ask for it. It is measured 
 class Measured(NamedTuple):
     """One measurement: `floor`, below which it is a FAIL, `warn`, below which it is a WARN, `peak` of the data sheet.
 
-    Each is None where nobody knows. `source` says where the floor comes from.
+    Each is None if not known. `source` says where the floor comes from.
     """
 
     name: str
@@ -92,7 +92,7 @@ def _bar(name: str, measure: Any) -> list[Measured]:
 
 
 def missing_measures(report: dict[str, Any]) -> list[str]:
-    """What the report's `performance` says nothing of: `["cuda:0: matrix product in bf16"]`."""
+    """What the report's `performance` does not cover: `["cuda:0: matrix product in bf16"]`."""
     found = []
     for device in as_list(look(report, "performance", "devices")):
         name = in_words(look(device, "device"))
@@ -103,7 +103,7 @@ def missing_measures(report: dict[str, Any]) -> list[str]:
 
 
 def why_no_performance(report: dict[str, Any]) -> str:
-    """A sentence when there is nothing to draw, "" otherwise."""
+    """A sentence if there is nothing to draw, "" otherwise."""
     part = look(report, "performance")
     if part is None:
         return NOT_ASKED

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of a report for people: nothing raises, whatever a damaged or hostile report holds."""
+"""Values of a report for people: nothing raises, whatever a damaged or hostile report contains."""
 
 from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-# As gpu_verify wrote it, or as anybody has changed it since.
+# As gpu_verify wrote it, or as anybody may have changed it since.
 Report = dict[str, Any]
 
 NOT_READ = "not read"
@@ -14,7 +14,7 @@ MOST_OF_A_REMARK = 300
 
 
 def look(record: Any, *path: Any) -> Any:
-    """The value at `path`; None where there is none, words where it could not be read."""
+    """The value at `path`; None if there is none, words if it could not be read."""
     for key in path:
         if isinstance(record, dict) and "unreadable" in record:
             return f"{NOT_READ}: {record['unreadable']}"
@@ -47,11 +47,11 @@ def shorten(text: str, letters: int) -> str:
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """A number of which a bar can be drawn; JSON also knows numbers that no float holds."""
+    """A number of which a bar can be drawn; JSON also has numbers that no float can hold."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < LARGEST
 
 
 def simulated(report: dict[str, Any] | None) -> str:
-    """What of the host is simulated, as its inventory says; "" where nothing is."""
+    """What is simulated on the host, from its inventory; "" if nothing is."""
     words = look(report, "simulated")
     return shorten(in_words(words), MOST_OF_A_REMARK) if words else ""

@@ -18,7 +18,7 @@ NO_END = "the inventory changes"
 
 
 def waivers(report: dict[str, Any]) -> Table | None:
-    """What is acknowledged or switched off, each with its reason; None where nothing is."""
+    """What is acknowledged or switched off, each with its reason; None if nothing is."""
     rows = [row for check in report["checks"] for row in _rows(check)]
     return Table("Findings that do not count, and who decided that", WAIVED_HEAD, rows) if rows else None
 
@@ -48,7 +48,7 @@ def idle(report: dict[str, Any]) -> list[str]:
 
 
 def strikes(report: dict[str, Any]) -> Table | str:
-    """The cards of this host that have failed, by serial number; "" when none has, words where nobody knows."""
+    """The cards of this host that have failed, by serial number; "" if none has, words if that is not known."""
     found = look(report, "strikes")
     if isinstance(found, str):
         return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What could be chosen for each part of a plan: the rows of the matrix as candidates, and which is liked better."""
+"""What could be chosen for each part of a plan: the rows of the matrix as candidates, and which is preferred."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_part_of, major, version_key
 
-# What a user may pin, in the order in which problems are told; the value is the inventory variable behind it.
+# What a user may pin, in the order in which problems are reported; the value is the inventory variable for it.
 PINS = collections.OrderedDict(
     [
         ("profile", "preflight_profile"),
@@ -27,17 +27,17 @@ PINS = collections.OrderedDict(
         ("tensorflow", "framework_pytorch_tensorflow_version"),
     ]
 )
-# A pin of these may name a series: cuda "12" or pytorch "2.14" stand for the newest of it that fits.
+# A pin of these may name a series: cuda "12" or pytorch "2.14" mean the newest of the series that fits.
 SERIES_PINS = ("cuda", "cudnn", "nccl", "pytorch", "tensorflow")
 # In a profile: this version or a newer one.
 AT_LEAST = ">="
 # Parts of a plan in the order in which they are chosen: an earlier one gets its best value at the cost of a later one.
 GPU_KINDS = ("driver", "cuda", "cudnn", "nccl")
 KINDS = GPU_KINDS + ("python", "pytorch", "tensorflow")
-# Those that exist only where they are asked for: PyTorch brings its own NCCL, and the trainer needs no TensorFlow.
+# Parts that are planned only if they are asked for: PyTorch brings its own NCCL, and the trainer needs no TensorFlow.
 ON_DEMAND = ("nccl", "tensorflow")
 CPU_BUILD = "cpu"
-# The index that needs no address: PyPI itself, or what the node's pip has in its place.
+# The index that needs no address: PyPI itself, or whatever the node's pip uses instead.
 PYPI = "pypi"
 # Where a driver and its toolkit can come from: the values of driver_source.
 NVIDIA, DISTRIBUTION = "nvidia", "distribution"
@@ -48,7 +48,7 @@ class Candidate(NamedTuple):
     """One value that a part of the plan could have.
 
     kind   one of KINDS                                        label  for sentences: "CUDA 12.9"
-    pins   the value of each pin that would choose it          needs  pins without which nobody wants it
+    pins   the value of each pin that would choose it          needs  pins without which it is not wanted
     row    what the matrix says about it
     """
 
@@ -62,7 +62,7 @@ class Candidate(NamedTuple):
 def list_candidates(matrix: dict[str, Any], pins: dict[str, str], family: str | None) -> dict[str, list[Candidate]]:
     """`{kind: [Candidate, ...]}`, unfiltered. `pins` only adds an exact driver version, which has no row.
 
-    family  name of the host's row of os_families, whose packages a Python has; None where the host has none
+    family  name of the host's row of os_families, which decides a Python's packages; None if the host has none
     """
     return collections.OrderedDict(
         [
@@ -110,11 +110,11 @@ def _drivers(matrix: dict[str, Any], exact_version: str, family: str | None) -> 
 
 
 def _places(matrix: dict[str, Any], family: str | None, branch: str) -> list[tuple[str, dict[str, Any]]]:
-    """`[(source, place)]` of a driver branch; a place says what else is had from there.
+    """`[(source, place)]` of a driver branch; a place says what else comes from there.
 
-    label   for sentences          rank  lower is liked better
-    family  of a distribution's own archive: which alone has it
-    holds   `{kind: versions}`, a kind that is not there is unlimited
+    label   for sentences          rank  lower is preferred
+    family  of a distribution's own archive: the only family that has it
+    holds   `{kind: versions}`, a missing kind is unlimited
     """
     places = [(NVIDIA, {"label": "", "title": NVIDIA_TITLE, "rank": 1, "holds": {}})]
     archive = matrix["os_families"].get(family, {}).get("distribution")
@@ -127,7 +127,7 @@ def _places(matrix: dict[str, Any], family: str | None, branch: str) -> list[tup
 
 
 def _cudas(matrix: dict[str, Any], family: str | None) -> list[Candidate]:
-    """Every toolkit of NVIDIA's repository, and those of the distribution's own."""
+    """Every toolkit of NVIDIA's repository, and those of the distribution's own repository."""
     archive = matrix["os_families"].get(family, {}).get("distribution") or {
         "cuda": {},
         "title": "",
@@ -150,12 +150,12 @@ def _library(kind: str, title: str, version: str, row: dict[str, Any]) -> Candid
 
 
 def _pythons(matrix: dict[str, Any], family: str | None) -> list[Candidate]:
-    """Every Python that any system has, with the packages of this family where it is one of its own."""
+    """Every Python that any system has, with its packages in this family if it is one of the family's own."""
     rows: dict[str, Any] = {}
     for _name, system in sorted(matrix["os_families"].items(), key=lambda item: item[0] == family):
         rows.update(system["pythons"])
     return [
-        # One that is the system's own is never a fallback: nothing current runs on it.
+        # The system's own Python is never a fallback: nothing current runs on it.
         Candidate("python", "Python " + version, {"python": version}, ("python",) * row["only_pinned"], row)
         for version, row in sorted({key: dict(row, verified=True) for key, row in rows.items()}.items())
     ]
@@ -177,7 +177,7 @@ def _pytorches(matrix: dict[str, Any]) -> list[Candidate]:
 
 
 def _build(matrix: dict[str, Any], release: dict[str, Any], name: str) -> dict[str, Any]:
-    """What is known of a build of a release (its row): what the release says of it, else what all of its CUDA have."""
+    """What is known of a build of a release (its row): from the release, else from all builds of its CUDA."""
     own, index = release["builds"][name], matrix["pytorch_index"]
     row = dict(
         release, cuda=build_cuda(name), index="pytorch", capabilities=matrix["pytorch_builds"]["capabilities"][name]
@@ -185,13 +185,13 @@ def _build(matrix: dict[str, Any], release: dict[str, Any], name: str) -> dict[s
     row.update(own)
     if row["index"] != PYPI and not index["verified"]:
         doubts = ([] if release["verified"] else [release["unverified"]]) + [index["unverified"]]
-        # A lesser doubt than one about the release: what it says of its GPUs was read.
+        # A smaller doubt than one about the release: what it says about its GPUs was read.
         row.update(verified=False, unverified=", and ".join(doubts), release_verified=release["verified"])
     return row
 
 
 def build_cuda(name: str) -> str:
-    """The CUDA of a build by its name: "12.6" of "cu126"."""
+    """The CUDA of a build by its name: "12.6" for "cu126"."""
     return f"{name[2:-1]}.{name[-1]}"
 
 
@@ -210,7 +210,7 @@ def _tensorflows(matrix: dict[str, Any]) -> list[Candidate]:
 
 
 def as_sentence(text: str) -> str:
-    """With a capital letter, except for a name that has none."""
+    """The text with a capital letter, except for a name that is written without one."""
     return text if text.startswith("cuDNN") else text[:1].upper() + text[1:]
 
 
@@ -231,7 +231,7 @@ def is_from_pypi(pytorch: Candidate) -> bool:
 
 
 def has_ended(row: dict[str, Any], as_of: str) -> bool:
-    """Whether a row's last month of updates (YYYY-MM) lies before the day `as_of` (YYYY-MM-DD)."""
+    """Whether a row's last month of updates (YYYY-MM) is before the day `as_of` (YYYY-MM-DD)."""
     return row.get("status") == "eol" or (row["eol"] != "" and as_of[: len(row["eol"])] > row["eol"])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Say why a question has no answer, and which answers are near."""
+"""Say why a question has no answer, and which answers are close."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def conflict(what: str, clash: Sequence[str] = (), choices: Sequence[dict[str, s
     """One entry of `conflicts`.
 
     what     sentences that say why it does not work
-    clash    the facts that do not go together, as text
+    clash    the facts that contradict each other, as text
     choices  up to three changes, each `{pin: value}`; "" means to leave the pin empty. `variables` are the same, as
-             they stand in an inventory
+             they are written in an inventory
     """
     variables = [{PINS[pin]: value for pin, value in choice.items()} for choice in choices]
     return {"what": what, "clash": list(clash), "choices": list(choices), "variables": variables}
 
 
 def with_choice(entry: dict[str, Any], choice: dict[str, str]) -> dict[str, Any]:
-    """The same conflict with a further way out, the last of at most three."""
+    """The same conflict with an additional choice, the last of at most three."""
     return conflict(entry["what"], entry["clash"], entry["choices"][: MOST_CHOICES - 1] + [choice])
 
 
@@ -41,7 +41,7 @@ def find_conflicts(problem: Problem, facts: list[Fact]) -> list[dict[str, Any]]:
     while problem.search(left) is None:
         clash = problem.smallest_clash(left)
         clashes.append(clash)
-        # Without its pins the rest may still clash elsewhere; a clash without pins is the end of it.
+        # Without its pins the rest may still clash elsewhere; a clash without pins ends the search.
         if not _pins(clash):
             break
         left = [fact for fact in left if fact not in _pins(clash)]
@@ -62,7 +62,7 @@ def _explain(problem: Problem, clash: list[Fact]) -> str:
 
 
 def _reasons(problem: Problem, clash: list[Fact]) -> list[str]:
-    """Sentences, the most telling first."""
+    """Sentences, the most informative first."""
     refusals = collections.OrderedDict()
     domains = collections.OrderedDict()
     for kind in problem.kinds_for(clash):
@@ -79,7 +79,7 @@ def _reasons(problem: Problem, clash: list[Fact]) -> list[str]:
         found += [reason for kind in refusals for reason in refusals[kind][:1]]
         return found or ["these do not fit together"]
     first, second = (problem.best_first(domains[kind]) for kind in pair)
-    # Of one CUDA where there are such: what differs in CUDA anyway explains least.
+    # Candidates of one CUDA if there are any: a difference in CUDA explains least.
     alike = [one for one in first if _cuda_major(one) == _cuda_major(second[0])]
     return [problem.pair_refusal((alike or first)[0], second[0])] + refusals[pair[0]][:1] + refusals[pair[1]][:1]
 
@@ -91,7 +91,7 @@ def _cuda_major(candidate: Candidate) -> str:
 
 
 def _reasons_of_three(problem: Problem, domains: dict[str, list[Candidate]]) -> list[str]:
-    """Where any two kinds go together: a kind of which each candidate is ruled out by some other kind."""
+    """If any two kinds fit together: a kind of which each candidate is ruled out by some other kind."""
     for kind in reversed(list(domains)):
         reasons: dict[str, Any] = {}
         refused = True
@@ -107,7 +107,7 @@ def _reasons_of_three(problem: Problem, domains: dict[str, list[Candidate]]) -> 
 
 
 def _reasons_of_pins(problem: Problem, domains: dict[str, list[Candidate]], clash: list[Fact]) -> list[str]:
-    """What the best of the parts that are pinned have against each other."""
+    """Why the best candidates of the pinned parts do not fit together."""
     pinned = {fact.name for fact in _pins(clash)}
     best = [
         problem.best_first(domains[kind])[0]
@@ -119,9 +119,9 @@ def _reasons_of_pins(problem: Problem, domains: dict[str, list[Candidate]], clas
 
 
 def _first_refusals(problem: Problem, candidates: list[Candidate], clash: list[Fact]) -> list[str]:
-    """For each GPU and for the operating system, what it says about the best candidate that it rules out.
+    """For each GPU and for the operating system, its reason against the best candidate that it rules out.
 
-    And about the best one of those that it rules out for another reason.
+    And against the best one that it rules out for a different reason.
     """
     found: list[str] = []
     for fact in clash:
@@ -162,17 +162,17 @@ def _choices(problem: Problem, facts: list[Fact], clash: list[Fact]) -> list[dic
 
 
 def _is_held(fact: Fact) -> bool:
-    """Whether a pin is the profile's: an empty variable leaves it as it is."""
+    """Whether a pin is the profile's: an empty variable would not change it."""
     return fact.origin.startswith("the profile")
 
 
 def _any_of(fact: Fact) -> list[Fact]:
-    """The pin of a part on demand, for any version of it; nothing for other pins, whose part is there anyway."""
+    """The pin of an optional part, for any version of it; nothing for other pins, whose part always exists."""
     return [fact._replace(value=AT_LEAST + "0")] if fact.name in ON_DEMAND else []
 
 
 def _joint_choices(problem: Problem, facts: list[Fact], clashes: list[list[Fact]]) -> list[list[Any]]:
-    """For each of several clashes one way out, such that all of them together lead to a plan."""
+    """One choice for each of several clashes, such that all of them together lead to a plan."""
     blamed = [fact for fact in facts if any(fact in _pins(clash) for clash in clashes)]
     kept = [fact for fact in facts if fact not in blamed]
     # As many pins as possible stay: first come, first kept.
@@ -195,7 +195,7 @@ def _joint_choices(problem: Problem, facts: list[Fact], clashes: list[list[Fact]
 def _closest(problem: Problem, rest: list[Fact], fact: Fact) -> dict[str, Candidate] | None:
     """The answer whose value is closest to what was pinned, among those that are maintained and verified; or None.
 
-    The best answer may be far away: who asks for PyTorch 2.15 may like 2.14 from another index better than 2.10.
+    The best answer may be far away: somebody who asks for PyTorch 2.15 may prefer 2.14 from another index to 2.10.
     """
     if not is_version(fact.value):
         return None
@@ -218,7 +218,7 @@ def _closest(problem: Problem, rest: list[Fact], fact: Fact) -> dict[str, Candid
 
 
 def value_in(answer: dict[str, Candidate], pin: str) -> str:
-    """What a pin would have to be for this answer; "" where the part of the plan does not exist."""
+    """The value that a pin would need for this answer; "" if the plan does not have that part."""
     for candidate in answer.values():
         if pin in candidate.pins:
             return candidate.row["version"] if pin in ("cudnn", "nccl") else candidate.pins[pin]
@@ -226,7 +226,7 @@ def value_in(answer: dict[str, Candidate], pin: str) -> str:
 
 
 def host_title(host: dict[str, Any]) -> str:
-    """How messages call a host: "a5-01 (rhel 8.8, Tesla V100-PCIE-16GB)"."""
+    """The name of a host in messages: "a5-01 (rhel 8.8, Tesla V100-PCIE-16GB)"."""
     names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
     system = "{id} {version}".format(**host["os"])
     return f"{host.get('hostname') or 'this host'} ({', '.join([system] + names)})"
@@ -239,9 +239,9 @@ def _as_inventory(choice: dict[str, str]) -> str:
 def conflict_message(
     host: dict[str, Any], conflicts: list[dict[str, Any]], together: dict[str, str] | None = None
 ) -> str:
-    """What a person reads: every conflict with its way out, and how to write it into the inventory.
+    """The message for people: every conflict with its choices, and how to write them into the inventory.
 
-    together  `{pin: value}` that leads to a plan at once (plan.one_way_out); told where there are several conflicts
+    together  `{pin: value}` that leads to a plan at once (plan.one_way_out); given if there are several conflicts
     """
     lines = [f"No plan fits {host_title(host)}. Nothing was changed."]
     if len(conflicts) > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plan says of the driver: its packages, what guards them, and the kernels that it is built for."""
+"""What a plan says about the driver: its packages, their guards, and the kernels that it is built for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def has_streams(family: dict[str, Any]) -> bool:
 
 def driver_of(family: dict[str, Any], host: dict[str, Any], driver: Candidate | None) -> dict[str, Any]:
     if driver is None:
-        # Nothing to install: what is wanted is there.
+        # Nothing to install: everything wanted is already there.
         texts = dict.fromkeys(("branch", "flavour", "source", "stream", "module", "version"), "")
         lists: dict[str, list[str]] = {
             name: [] for name in ("components", "packages", "version_lock", "switch_removes")
@@ -50,17 +50,17 @@ def driver_of(family: dict[str, Any], host: dict[str, Any], driver: Candidate | 
         "version": version,
         "present": is_driver_present(host, driver),
         "packages": at_version(family, install, version, "" if has_streams(family) else branch),
-        # From NVIDIA's one suite whatever is installed of the driver.
+        # Everything of the driver that is installed, from NVIDIA's single suite.
         "version_lock": suite or at_version(family, install + libraries, version),
         "switch_removes": list(family["switch_removes"]),
     }
 
 
 def guards_of(family: dict[str, Any], host: dict[str, Any], driver: Candidate | None) -> dict[str, Any]:
-    """What keeps the driver from being replaced by accident, in words (`driver`); none where the inventory says never.
+    """What keeps the driver from being replaced by accident, in words (`driver`); none if the inventory says never.
 
-    `driver_guards` of the host: `{guards: auto | never, hold: whether it is held even then}`; auto where missing.
-    `own_versions`: packages of the driver whose version is their own.
+    `driver_guards` of the host: `{guards: auto | never, hold: whether it is held even then}`; auto if missing.
+    `own_versions`: packages of the driver that have their own version.
     """
     wish = host.get("driver_guards") or {}
     archive = family["distribution"] if driver else None
@@ -85,9 +85,9 @@ def _guard_words(family: dict[str, Any], driver: Candidate) -> list[str]:
 
 
 def _preference(family: dict[str, Any], branch: str, version: str) -> dict[str, str]:
-    """Packages and version of the apt preference that keeps to the planned driver; empty where none is needed."""
+    """Packages and version of the apt preference that keeps to the planned driver; empty if none is needed."""
     if family["distribution"]:
-        # Its names have the branch. Packages of one source demand each other at one version.
+        # The names include the branch. Packages from one source require each other at the same version.
         source = "src:" + family["distribution"]["source_package"].format(branch=branch)
         return {"package": source if version else "", "version": version + "-*" if version else ""}
     names = family["driver_names"]
@@ -95,14 +95,14 @@ def _preference(family: dict[str, Any], branch: str, version: str) -> dict[str, 
 
 
 def _deb_pattern(branch: str, version: str) -> str:
-    """The versions, in any revision of the packager, that are the exact one or of the branch."""
+    """A pattern for the exact version, or for those of the branch, in any packaging revision."""
     return version + "-*" if version else branch + ".*"
 
 
 def at_version(family: dict[str, Any], names: list[str], version: str, branch: str = "") -> list[str]:
-    """name-version is what dnf and rpm both understand; rpm knows no epoch in a question. apt takes any revision.
+    """Both dnf and rpm understand name-version; rpm accepts no epoch in a query. apt takes any revision.
 
-    `branch`: without an exact version, the one that a package must be of where its name does not say so.
+    `branch`: without an exact version, the branch that a package must have if its name does not include it.
     """
     archive = family["distribution"] or {}
     by_rpm = family["format"] == "rpm"
@@ -116,9 +116,9 @@ def at_version(family: dict[str, Any], names: list[str], version: str, branch: s
 
 
 def _kernels(host: dict[str, Any]) -> list[str]:
-    """The kernels for which a module is needed: the running one, and the one that boots next where it is another.
+    """The kernels for which a module is needed: the running one, and the one that boots next if it differs.
 
-    Or `kernel_target` alone, where the host is made into an image that another kernel will boot.
+    Or only `kernel_target`, if the host is made into an image that another kernel will boot.
     """
     kernel = host["kernel"]
     if host.get("kernel_target"):
@@ -127,7 +127,7 @@ def _kernels(host: dict[str, Any]) -> list[str]:
 
 
 def is_driver_present(host: dict[str, Any], driver: Candidate) -> bool:
-    """Whether the planned driver is on the node and at work already, whoever installed it.
+    """Whether the planned driver is already installed and in use, whoever installed it.
 
     Libraries, loaded module, and the module files of every kernel that may boot must be of one version, of the planned
     flavour, and of the planned branch or exact version; and nvidia-smi must be there.
@@ -137,7 +137,7 @@ def is_driver_present(host: dict[str, Any], driver: Candidate) -> bool:
     exact = driver.pins["driver_version"]
     fits = user_space == exact if exact else is_part_of(user_space, driver.pins["driver_branch"])
     modules = [(nvidia.get("modules") or {}).get(kernel) for kernel in _kernels(host)]
-    # An image that is being made loads nothing.
+    # While an image is being made, nothing is loaded.
     modules += [] if host.get("kernel_target") else [nvidia.get("loaded")]
     wanted = (user_space, driver.pins["driver_flavour"])
     if not (fits and nvidia.get("nvidia_smi")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about PyTorch and TensorFlow: for which GPUs their wheels have code, what they bring, and what they share.
+"""Rules about PyTorch and TensorFlow: for which GPUs their wheels have code, what they include, and what they share.
 
 As in `rules`, each answers with "" when two things fit, or with the sentence that says why they do not. What the
 wheels demand was read from their metadata on PyPI; the rows are roles/preflight/files/matrix/pytorch.yml and
@@ -17,14 +17,14 @@ from .candidates import CPU_BUILD, PYPI, Candidate
 
 
 def sm(capability: str) -> str:
-    """How compilers write a compute capability: sm_70 for "7.0"."""
+    """A compute capability as compilers write it: sm_70 for "7.0"."""
     return "sm_" + capability.replace(".", "")
 
 
 def pytorch_computes_on(gpu: Any, pytorch: Candidate, last_cudnn: str) -> str:
-    """Whether a build has code for a GPU, and whether the cuDNN inside has.
+    """Whether a build has code for a GPU, and whether its cuDNN has.
 
-    last_cudnn  the last series of cuDNN for the GPU's architecture, "9.10"; "" where none has dropped it
+    last_cudnn  the last series of cuDNN for the GPU's architecture, "9.10"; "" if none has dropped it
     """
     if pytorch.pins["pytorch_build"] == CPU_BUILD:
         return ""
@@ -82,7 +82,7 @@ def _serves(label: str, version: str, title: str, key: str, tensorflow: Candidat
 
 
 def pytorch_shares_with_tensorflow(pytorch: Candidate, tensorflow: Candidate) -> str:
-    """Whether pip finds an environment with both; their CUDA libraries lie in the same folders, of whatever CUDA."""
+    """Whether pip finds an environment with both; their CUDA libraries use the same folders, whatever the CUDA."""
     row, inside, release = tensorflow.row, pytorch.row["cuda"], pytorch.pins["pytorch"]
     below = row["pytorch_below"]
     if below and version_key(release) >= version_key(below):

@@ -22,14 +22,14 @@ from .names import newest_release
 from .rules import Gpu
 from .unknown import is_released
 
-# Who pins these has taken over what the plan would have derived from a GPU's architecture.
+# A user who pins these has taken over what the plan would have derived from a GPU's architecture.
 PINS_FOR_UNKNOWN_GPU = ("driver_branch", "driver_flavour", "cuda", "cudnn", "pytorch", "pytorch_build")
 LOOK = "tools/gpu-plan shows what would fit there, with {}. "
 INSTALLATION_GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 
 
 def misspelt_pins(matrix: dict[str, Any], pins: dict[str, str]) -> list[dict[str, Any]]:
-    """Conflicts for pins that do not exist, are no text, or do not look like what they should be."""
+    """Conflicts for pins that do not exist, are not text, or do not have the right format."""
     found = []
     branches = sorted(matrix["drivers"], key=int)
     profiles = sorted(matrix["profiles"])
@@ -58,13 +58,13 @@ def misspelt_pins(matrix: dict[str, Any], pins: dict[str, str]) -> list[dict[str
 
 
 def profile_pins(matrix: dict[str, Any], profile: str) -> dict[str, Any]:
-    """What a profile pins. Raises KeyError for one that does not exist."""
+    """The pins of a profile. Raises KeyError for one that does not exist."""
     return matrix["profiles"][profile]["pins"]
 
 
 def held_pins(profile: dict[str, Any], pins: dict[str, str]) -> dict[str, Any]:
-    """What of a profile's pins is left beside the user's own."""
-    # A build belongs to a release: who pins another release does not mean the profile's build of it.
+    """Those of a profile's pins that remain with the user's own."""
+    # A build belongs to a release: a user who pins another release does not mean the profile's build.
     replaced = set(pins) | ({"pytorch_build"} if "pytorch" in pins else set())
     return {name: value for name, value in profile.items() if name not in replaced}
 
@@ -78,7 +78,7 @@ def unknown_pins(matrix: dict[str, Any], candidates: dict[str, list[Candidate]],
 
 
 def _is_known(name: str, value: str, candidates: dict[str, list[Candidate]]) -> bool:
-    # A range is for profiles: what is installed should be read from the inventory.
+    # Ranges are for profiles: the inventory should name what is installed.
     return not value.startswith(AT_LEAST) and any(
         name in candidate.pins and accepts(name, value, candidate)
         for group in candidates.values()
@@ -87,9 +87,9 @@ def _is_known(name: str, value: str, candidates: dict[str, list[Candidate]]) -> 
 
 
 def find_release(matrix: dict[str, Any], host: dict[str, Any]) -> dict[str, Any] | None:
-    """The row of os_releases for what a host says of its operating system, or None.
+    """The row of os_releases for a host's operating system, or None.
 
-    A version without a minor one stands for all of its minor releases that have no row of their own.
+    A version without a minor number means all of its minor releases that have no row of their own.
     """
     system = host["os"]
     own = [release for release in matrix["os_releases"] if release["id"] == system["id"]]
@@ -103,7 +103,7 @@ def find_release(matrix: dict[str, Any], host: dict[str, Any]) -> dict[str, Any]
 
 
 def only_planned(matrix: dict[str, Any], host: dict[str, Any], release: dict[str, Any]) -> str:
-    """Why nothing of a plan is installed by this version on such a host, as one sentence; "" where it is."""
+    """Why this version installs nothing of a plan on such a host, as one sentence; "" if it does."""
     if host["machine"] == matrix["machine"]:
         return ""
     text = "This version installs nothing on {} on {}, where none of it was tried: to install this plan, follow {}"
@@ -113,7 +113,7 @@ def only_planned(matrix: dict[str, Any], host: dict[str, Any], release: dict[str
 def unsupported_host(
     matrix: dict[str, Any], host: dict[str, Any], release: dict[str, Any] | None, pins: dict[str, str]
 ) -> list[dict[str, Any]]:
-    """Conflicts for what the host is, whatever versions are pinned."""
+    """Conflicts that concern the host, whatever versions are pinned."""
     found = _unsupported_machine(matrix, host, release)
     if release is None:
         title = "{id} {version}".format(**host["os"])
@@ -155,7 +155,7 @@ def _unsupported_machine(matrix: dict[str, Any], host: dict[str, Any], release: 
 
 
 def _not_installed(releases: list[dict[str, Any]], system: dict[str, str]) -> str:
-    """What to do with a system that has no row: one sentence on what it is, one on what is installed."""
+    """What to do with a system that has no row: one sentence on what it is, one on what can be installed."""
     own = [row for row in releases if row["id"] == system["id"]]
     title = f"{own[0]['name'] if own else system['id']} {system['version']}"
     known = [row["version"] for row in own]
@@ -189,7 +189,7 @@ def _listed(majors: list[tuple[str, list[str]]]) -> str:
 
 
 def controller_refusal(family: dict[str, Any], ansible_core: str) -> str:
-    """Why an ansible-core (text, "" for unknown) cannot manage a family of systems; "" when it can."""
+    """Why an ansible-core (text, "" for unknown) cannot manage a family of systems; "" if it can."""
     bounds = family["ansible_core"]
     numbers = re.match(r"[0-9]+(\.[0-9]+)*", ansible_core)
     if not numbers:

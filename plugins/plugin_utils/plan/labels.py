@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the parts of a question are called in sentences."""
+"""Names for the parts of a question in sentences."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from .candidates import PINS
 
 
 def pin_label(name: str, value: str) -> str:
-    """How a pin stands in the inventory: system_driver_branch "590"."""
+    """A pin as written in the inventory: system_driver_branch "590"."""
     return f'{PINS[name]} "{value}"'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix of what fits what: a folder of YAML files, each with top-level names of its own."""
+"""The matrix of which versions fit together: a folder of YAML files, no two with the same top-level name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-# The C loader is ten times as fast; a controller without it reads the same.
+# The C loader is ten times as fast; without it, the result is the same.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 SHIPPED = Path(__file__).resolve().parents[3] / "roles/preflight/files/matrix"
 # The solver asks the package gpu for cards (gpu/device_table.py); their rows are more than half of the matrix.
@@ -20,10 +20,10 @@ CARDS = "devices.yml"
 def read_matrix(folder: str | Path, without: Sequence[str] = ()) -> dict[str, Any]:
     """The content of all YAML files of `folder` as one dict; files named in `without` are not read.
 
-    A process, and what it forks, parses files once, until one of them is changed. ValueError for files that are no
+    A process, and its forks, parse files once, until one of them is changed. ValueError for files that are not a
     matrix, OSError and yaml.YAMLError as they come.
     """
-    # A checkout is also reached through its link in collections/: files are the same by their real path.
+    # A checkout can also be reached through its link in collections/: real paths show that the files are the same.
     files = sorted(file for file in Path(folder).resolve().glob("*.yml") if file.name not in without)
     if not files:
         raise ValueError(f"no YAML file in {folder}: this is where the matrix of versions is expected")

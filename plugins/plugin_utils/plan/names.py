@@ -18,7 +18,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
 
 MOST_HINTS = 3
-# What is asked for and is no card of a server that this plan is for; the first that fits is the answer.
+# Requests for cards that are not in servers of this kind; the first match gives the answer.
 NOT_PLANNED = (
     (
         r"\b(amd|ati|radeon|instinct|firepro|mi[0-9]{2,3}[a-z]?)\b",
@@ -46,7 +46,7 @@ NOT_PLANNED = (
         "NVIDIA's licensing portal and not from the repositories that this plan is for",
     ),
 )
-# Words that say how a card is built in or sold, and what its name in nvidia-smi has for them.
+# Words for how a card is built in or sold, and their equivalents in its nvidia-smi name.
 SPELLINGS = {"sxm": "hbm3", "sxm5": "hbm3", "pci": "pcie"}
 FILLERS = ("gpu", "gpus", "card", "graphics", "accelerator")
 SYSTEMS = (
@@ -64,7 +64,7 @@ def split_cards(text: str) -> list[tuple[int, str]]:
     for part in (part.strip() for part in text.split(",")):
         before = re.match(r"([0-9]{1,2}) ?[xX*\u00d7] ?(?=[A-Za-z])(.+)$", part)
         after = re.match(r"(.+?) ?[xX*\u00d7] ?([0-9]{1,2})$", part)
-        # "RTX 4090" and "GTX 10" end in no count: that needs a space before the x, or a digit.
+        # "RTX 4090" and "GTX 10" do not end with a count, which needs a space before the x, or a digit.
         if before:
             found.append((int(before.group(1)), before.group(2)))
         elif after and re.search(r"[0-9a-zA-Z] [xX*\u00d7] ?[0-9]+$|[0-9][xX*\u00d7][0-9]+$", part):
@@ -75,10 +75,10 @@ def split_cards(text: str) -> list[tuple[int, str]]:
 
 
 def find_card(name: str) -> str:
-    """The PCI id of a card. Raises ValueError with a sentence where the name means none, or cards of different kinds.
+    """The PCI id of a card. Raises ValueError with a sentence if the name means none, or cards of different kinds.
 
-    Part of a name will do where all cards with it have the same chip's abilities; of those the one with the newest
-    first driver is meant, for which the plan fits all.
+    Part of a name is enough if all cards with it have the same abilities; of those, the one with the newest first
+    driver is used, since a plan for that one fits all.
     """
     exact = find_devices(name)
     if exact and (":" in name or name.strip().lower() in NAMES or any(_is_full(name, key) for key in exact)):
@@ -100,7 +100,7 @@ def find_card(name: str) -> str:
 
 
 def _is_full(name: str, device_id: str) -> bool:
-    """Whether a name is whole but for "NVIDIA ", so that no other card can be meant."""
+    """Whether a name is complete except for "NVIDIA ", so that no other card can be meant."""
     plain = " ".join(name.lower().split())
     spelled = [title.lower() for card in BY_ID[device_id] for title in (card.name,) + card.names]
     return plain in spelled or "nvidia " + plain in spelled
@@ -133,7 +133,7 @@ def _has_words(device_id: str, words: Sequence[str], begins: bool) -> bool:
 
 def _is_word(own: str, word: str, begins: bool) -> bool:
     ending = "[0-9]$" if word == "sxm" else "[a-z]+$"
-    # A number alone is the beginning of nothing: "40" is not "40gb".
+    # A number alone is not the beginning of a word: "40" is not "40gb".
     begins = begins and re.search("[a-z]", word) is not None
     return own == word or (begins and re.match(re.escape(word) + ending, own) is not None)
 
@@ -159,7 +159,7 @@ def _unknown(name: str) -> str:
 
 
 def newest_release(releases: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The release that is updated the longest, as far as that was read; of equal ones the first."""
+    """The release that is updated the longest, as far as that is known; if several are equal, the first."""
     return max(releases, key=lambda row: (row["verified"], row["eol"]))
 
 
@@ -182,20 +182,20 @@ def find_system(text: str, releases: Sequence[dict[str, Any]] = ()) -> dict[str,
     )
     parts = version.split(".")
     if name == "debian":
-        # Its point releases are one release to everything but their date.
+        # Its point releases count as one release except for their date.
         version = parts[0]
     elif name == "ubuntu":
         version = ".".join(parts[:2])
     elif len(parts) == 1:
         own = [row["version"] for row in releases if row["id"] == name]
         minors = [each for each in own if each.startswith(version + ".")]
-        # A row for the whole of it is that of its newest release.
+        # A row for all of it has the date of its newest release.
         version = max(minors, key=version_key) if minors and version not in own else version
     return {"id": name, "version": version}
 
 
 def machine_of(cards: Sequence[str], machine: str) -> str:
-    """The processor of a host with these cards (PCI ids). Raises ValueError where a card is soldered beside another."""
+    """The processor of a host with these cards (PCI ids). ValueError if a card is soldered beside a different one."""
     own = sorted({(card_of(device_id=device_id).machine, NAMES.get(device_id, device_id)) for device_id in cards})
     bound = [(wanted, name) for wanted, name in own if wanted]
     for wanted, name in bound:

@@ -14,7 +14,7 @@ from .candidates import NVIDIA, Candidate
 
 
 def before_repository(family: dict[str, Any], candidate: Candidate) -> str:
-    """The branch or toolkit with which NVIDIA's repository for a family begins, where it is newer; else ""."""
+    """The branch or toolkit with which NVIDIA's repository for a family begins, if it is newer; else ""."""
     if candidate.kind == "cuda" and candidate.row["place"]["source"] == NVIDIA:
         value, oldest = candidate.pins["cuda"], family["cuda_from"]
     elif candidate.kind == "driver" and candidate.pins["driver_source"] == NVIDIA:
@@ -35,7 +35,7 @@ def one_place(driver: Candidate, cuda: Candidate) -> str:
 
 
 def place_has(driver: Candidate, library: Candidate) -> str:
-    """What lies beside a driver is had from where the driver comes."""
+    """What belongs to a driver comes from the same place as the driver."""
     place = driver.row["place"]
     versions = place["holds"].get(library.kind)
     if versions is None or library.row.get("version") in versions:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to the planner from people who have no host at hand: a card's name in, a table out."""
+"""Questions to the planner without a host: a card's name in, a table out."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ WIDE = 16 + CHOICE_WIDTH + BECAUSE_WIDTH + 2
 def imagined_host(
     cards: str, system: str, ansible_core: str = "", machine: str = "", releases: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """What gpu_probe would say of a host with these cards and nothing installed. Raises ValueError with a sentence.
+    """What gpu_probe would return for a host with these cards and nothing installed. Raises ValueError with a sentence.
 
     cards    "Tesla V100-PCIE-16GB", "10de:1db4", "8xH100", "2x T4, RTX 4090"; "" is a host without GPUs
     system   "rhel 8.8", "alma 8.10"; "" is the newest of `releases` (rows of os_releases), which "rhel 8" needs, too
-    machine  of the processor, "x86_64"; "" is what goes with the cards
+    machine  of the processor, "x86_64"; "" is the one that goes with the cards
     """
     found = find_system(system, releases)
     gpus: list[dict[str, Any]] = []
@@ -54,7 +54,7 @@ def imagined_host(
         "gpus": gpus,
         "nvidia": {"loaded": None, "modules": {}, "user_space": None},
         "ansible_core": ansible_core,
-        # Asked about, and not there: what is not installed on such a host can still be planned.
+        # A host that does not exist: plans are possible even for systems on which nothing is installed.
         "imagined": True,
     }
 
@@ -62,7 +62,7 @@ def imagined_host(
 def plan_table(plan: Mapping[str, Any], host: Mapping[str, Any], columns: int = WIDE) -> str:
     """The plan as text: what was chosen for each part, and why.
 
-    columns  of the terminal; where reasons would not fit beside the choices they stand below
+    columns  of the terminal; if reasons would not fit beside the choices, they are below them
     """
     names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
     title = "{} on {id} {version}, profile {}".format(", ".join(names), plan["profile"], **host["os"])
@@ -85,7 +85,7 @@ def plan_table(plan: Mapping[str, Any], host: Mapping[str, Any], columns: int = 
 
 
 def plan_differences(plan: dict[str, Any], other: dict[str, Any]) -> str:
-    """What another plan has that this one has not, as text: "CUDA toolkit: cuda-toolkit-12-9 -> cuda-toolkit-12-6"."""
+    """What another plan has that this one does not, as text: "CUDA toolkit: cuda-toolkit-12-9 -> cuda-toolkit-12-6"."""
     others = {part: choice for part, choice, _because in plan_rows(other)}
     found = [
         f"{part}: {choice or 'none'} -> {others[part] or 'none'}"
@@ -96,7 +96,7 @@ def plan_differences(plan: dict[str, Any], other: dict[str, Any]) -> str:
 
 
 def why_package(plan: dict[str, Any], package: str) -> str:
-    """Which part of the plan wants a package, and why, as text; "" where none does. Versions may be left out."""
+    """Which part of the plan wants a package, and why, as text; "" if none does. Versions may be left out."""
     wanted = package.lower()
     with_version = re.compile(re.escape(wanted) + r"[-=\[<>][0-9=a-z]")
     parts = [
@@ -138,7 +138,7 @@ def plan_rows(plan: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
 
 
 def guards_row(plan: Mapping[str, Any]) -> tuple[str, str, str]:
-    """What becomes of the driver when it is right, as a row of the table; no choice where there is no driver."""
+    """What happens to a correct driver, as a row of the table; no choice if there is no driver."""
     driver, guards = plan["driver"], plan["guards"]["driver"]
     if not driver["branch"]:
         return ("guards", "", "")
@@ -157,7 +157,7 @@ def split_pins(words: list[str]) -> dict[str, str]:
 
 
 def pins_from(variables: dict[str, str]) -> dict[str, str]:
-    """Pins from inventory variables: `{"system_cuda_version": "12.9"}`. Raises ValueError for one that is none."""
+    """Pins from inventory variables: `{"system_cuda_version": "12.9"}`. ValueError if a variable is not a pin."""
     by_variable = {variable: pin for pin, variable in PINS.items()}
     for name in variables:
         if name not in by_variable:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why the plan is as it is: one sentence for each choice, and what its owner should know of it beforehand."""
+"""Why the plan is as it is: one sentence for each choice, and what its owner should know beforehand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .candidates import Candidate, as_sentence, has_ended
 from .facts import Fact
 from .search import Problem
 
-# After so many days, which is two releases of PyTorch, a matrix says so.
+# After this many days, which is two releases of PyTorch, there is a warning about the matrix.
 OLD_MATRIX_DAYS = 180
 
 
@@ -34,13 +34,13 @@ def choice_reason(problem: Problem, facts: list[Fact], answer: dict[str, Candida
 
 
 def _release(candidate: Candidate) -> tuple[int, ...]:
-    """The version by which newer and older are told apart."""
+    """The version that decides which is newer."""
     pin = "driver_branch" if candidate.kind == "driver" else candidate.kind
     return version_key(candidate.pins[pin])
 
 
 def _why_later(newest: Candidate, as_of: str) -> str:
-    """Why something newer that fits too was not preferred."""
+    """Why something newer that also fits was not preferred."""
     row = newest.row
     if "eol" in row and has_ended(row, as_of):
         return f"{newest.label} is newer, but past its end of life"
@@ -60,7 +60,7 @@ def _remark(chosen: Candidate) -> str:
 
 
 def _why_not(problem: Problem, facts: list[Fact], answer: dict[str, Candidate], better: Candidate) -> str:
-    """Why a candidate that would have been liked better was not taken."""
+    """Why a candidate that would have been preferred was not chosen."""
     refusals = [problem.refusal(fact, better) for fact in facts if fact.kind != "pin"]
     refusals += [problem.pair_refusal(better, other) for kind, other in answer.items() if kind != better.kind]
     return next((refusal for refusal in refusals if refusal), "")
@@ -69,10 +69,10 @@ def _why_not(problem: Problem, facts: list[Fact], answer: dict[str, Candidate], 
 def find_warnings(
     as_of: str, today: str, release: dict[str, Any], family: dict[str, Any], answer: dict[str, Candidate]
 ) -> list[str]:
-    """Sentences on what is old, was never verified, or works with limits only.
+    """Sentences on what is old, was never verified, or works only with limits.
 
-    today            YYYY-MM-DD, "" where nobody said
-    release, family  rows of the matrix: the host's, and what packages are called there
+    today            YYYY-MM-DD, "" if not given
+    release, family  rows of the matrix: the host's release, and the family that names its packages
     """
     title = "{name} {version}".format(**release)
     found = _age_warnings(as_of, today) + _row_warnings(title, release, as_of)
@@ -112,7 +112,7 @@ def _day(text: str) -> Any:
 def _row_warnings(label: str, row: dict[str, Any], as_of: str) -> list[str]:
     found = []
     if "eol" in row and has_ended(row, as_of):
-        # Whoever has not bought it had them for a shorter time still.
+        # Without the paid extension, updates ended even earlier.
         which = " " + row["eol_of"] if row.get("eol_of") else ""
         since = " since " + row["eol"] if row["eol"] else " for long"
         found.append(f"{label} has had no updates{since}{which}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a found combination down as the plan of docs/parts/plan.md: what is installed, from where and where to."""
+"""Write a combination as the plan of docs/parts/plan.md: what is installed, from where and where to."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .rules import fits_dcgm
 from .search import Problem
 
 SCHEMA = 1
-# Where a cuDNN that no package brings is put: include/ and lib/ below a folder of its version.
+# Where a cuDNN that is in no package is put: include/ and lib/ below a folder named after its version.
 CUDNN_FOLDER = "/opt/gpuwright/cudnn/"
-# What a plan says of EPEL; empty where packages come by apt.
+# What a plan says about EPEL; empty if packages come from apt.
 EPEL = ("title", "url", "key_url", "key_fingerprint")
 
 
@@ -56,7 +56,7 @@ def describe(
         "version": pytorch["pytorch"],
         "build": pytorch["pytorch_build"],
         "lock": lock,
-        # The wheels in a lock file are of the processor that is installed on.
+        # The wheels in a lock file are for the processor on which they are installed.
         "locked": host["machine"] == matrix["machine"] and lock in matrix.get("locks", [lock]),
         "index_url": _index_url(matrix, answer["pytorch"]),
     }
@@ -82,7 +82,7 @@ def describe(
 
 
 def _for_machine(family: dict[str, Any], machine: str) -> dict[str, Any]:
-    """The family's row with NVIDIA's repository for another processor than x86_64, whose folder is called sbsa."""
+    """The family's row with NVIDIA's repository for a processor other than x86_64, whose folder is called sbsa."""
     if machine == "x86_64":
         return family
     repository = {name: text.replace("x86_64", "sbsa") for name, text in family["cuda_repository"].items()}
@@ -99,22 +99,22 @@ def _for_machine(family: dict[str, Any], machine: str) -> dict[str, Any]:
 
 
 def _family_at_place(family: dict[str, Any], driver: Candidate | None) -> dict[str, Any]:
-    """The family's row with the names of the place from which the driver comes."""
+    """The family's row with the names of the repository from which the driver comes."""
     if driver is None or driver.pins["driver_source"] != DISTRIBUTION:
         return dict(family, distribution=None)
     return dict(family, **dict(family["distribution"], distribution=family["distribution"], source=family["source"]))
 
 
 def lock_name(python: str, pytorch: str, build: str, tensorflow: str = "") -> str:
-    """The lock file of an environment with these versions; `tensorflow` is "" where there is none."""
+    """The lock file of an environment with these versions; `tensorflow` is "" if there is none."""
     ending = "-tf" + tensorflow if tensorflow else ""
     return f"py{python}-torch{pytorch}-{build}{ending}.txt"
 
 
 def requirements(plan: dict[str, Any], packages: list[str], environment_packages: list[str]) -> list[str]:
-    """What pip is asked for, as lines of a requirements file: what a lock is made from, or what is installed without.
+    """Requests to pip, as lines of a requirements file: the input of a lock, or of an installation without one.
 
-    packages              of the profile            environment_packages  that the trainer needs besides
+    packages              of the profile            environment_packages  that the trainer also needs
     """
     version, build, index = (plan["pytorch"][key] for key in ("version", "build", "index_url"))
     lines = ["torch=={}{}".format(version, "+" + build if index and build != CPU_BUILD else "")]
@@ -129,12 +129,12 @@ def _cuda(family: dict[str, Any], cuda: Candidate | None) -> dict[str, Any]:
         return {"version": "", "package": "", "compiler": [], "prefix": "", "link": ""}
     version = cuda.pins["cuda"]
     if family["distribution"]:
-        # In the system's own folders, where a link to them would lead every search of /usr/local in a circle.
+        # In the system's own folders, where a link to them would make searches of /usr/local circular.
         names = {"package": family["cuda"][version], "compiler": list(family["cuda_compiler"])}
         return dict(names, version=version, prefix=family["cuda_prefix"], link="")
     package = family["cuda_package_prefix"] + version.replace(".", "-")
     prefix = family["cuda_prefix"] + version
-    # NVIDIA's packages demand a compiler themselves.
+    # NVIDIA's packages themselves require a compiler.
     return {"version": version, "package": package, "compiler": [], "prefix": prefix, "link": "/usr/local/cuda"}
 
 
@@ -171,7 +171,7 @@ def _library(family: dict[str, Any], name: str, version: str, row: dict[str, Any
 def _dcgm(
     matrix: dict[str, Any], family: dict[str, Any], facts: list[Fact], driver: Candidate | None
 ) -> dict[str, Any]:
-    """What monitors these GPUs under this driver: no part of the search, as nothing is given up for it."""
+    """The DCGM for these GPUs under this driver; not part of the search, since nothing is given up for it."""
     architectures = [fact.value.architecture for fact in facts if fact.kind == "gpu"]
     for row in matrix["dcgm"] if family.get("dcgm", True) else ():
         if driver and fits_dcgm(row, architectures, driver):
@@ -180,7 +180,7 @@ def _dcgm(
 
 
 def _index_url(matrix: dict[str, Any], pytorch: Candidate) -> str:
-    """Empty where PyPI itself serves the build: then the node's own pip configuration and its mirrors do."""
+    """Empty if the build is on PyPI itself: then the node's own pip configuration and its mirrors are used."""
     return "" if pytorch.row["index"] == "pypi" else matrix["pytorch_index"]["url"] + pytorch.pins["pytorch_build"]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fits what. Each rule answers with "" when two things fit, or with the sentence that says why they do not.
+"""Which versions fit together. Each rule returns "" if two things fit, or a sentence that says why they do not.
 
-The numbers and their sources stand in roles/preflight/files/matrix/. Rules about PyTorch and TensorFlow are in
+The numbers and their sources are in roles/preflight/files/matrix/. Rules about PyTorch and TensorFlow are in
 `frameworks`.
 """
 
@@ -36,7 +36,7 @@ from .support import compiles, drives, has_code, what_drives
 class Gpu(NamedTuple):
     """A kind of GPU in a host.
 
-    capabilities  those that code must be found for, usually one, such as "7.0"      card  its row (cards.card_of)
+    capabilities  those for which there must be code, usually one, such as "7.0"      card  its row (cards.card_of)
     """
 
     name: str
@@ -77,7 +77,7 @@ class Rules:
         }
 
     def gpu_refuses(self, gpu: Gpu, candidate: Candidate) -> str:
-        """Why a candidate does not serve a GPU."""
+        """Why a candidate does not work with a GPU."""
         rule = self._gpu_rules.get(candidate.kind)
         return rule(gpu, candidate) if rule else ""
 
@@ -102,7 +102,7 @@ class Rules:
         return ""
 
     def _machine_refuses(self, release: dict[str, Any], candidate: Candidate) -> str:
-        """Why a candidate is not available for aarch64, as far as that was read."""
+        """Why a candidate is not available for aarch64, as far as that is known."""
         label, machine = candidate.label, release["machine"]
         place = candidate.row.get("place", {})
         if place.get("source") == DISTRIBUTION or place.get("title", NVIDIA_TITLE) != NVIDIA_TITLE:
@@ -133,7 +133,7 @@ class Rules:
 
     @staticmethod
     def seen(kind: str, other: str) -> Callable[[Candidate], Any]:
-        """What the rule about a kind and another, or "gpu" or "os", looks at: equal keys get equal answers from it."""
+        """What the rule for a kind and another, or "gpu" or "os", uses: equal keys get equal answers from it."""
         return SEEN.get((kind, other), id)
 
     def _driver_drives(self, gpu: Gpu, driver: Candidate) -> str:
@@ -145,7 +145,7 @@ class Rules:
         return f"{complaint}: {self._what_drives(architecture)}"
 
     def _what_drives(self, architecture: str) -> str:
-        """What drives it, worked out once for all the drivers that do not."""
+        """What drives the GPU, determined once for all the drivers that do not."""
         if architecture not in self._driven_by:
             self._driven_by[architecture] = what_drives(self.matrix, architecture)
         return self._driven_by[architecture]
@@ -207,10 +207,10 @@ def _title(release: dict[str, Any]) -> str:
 
 
 def _too_old(gpu: Gpu, driver: Candidate) -> str:
-    """A card of a known architecture is driven from some release on; what came before does not know its device id."""
+    """A card of a known architecture is supported from some release on; earlier ones do not know its device id."""
     branch, exact = driver.pins["driver_branch"], driver.pins["driver_version"]
     first = first_driver(gpu.card, branch)
-    # Without an exact version the newest of the branch is installed.
+    # Without an exact version, the newest of the branch is installed.
     if first == "" or (first and not (exact and version_key(exact) < version_key(first))):
         return ""
     complaint = f"{driver.label} does not drive {gpu.name}"
@@ -221,7 +221,7 @@ def _too_old(gpu: Gpu, driver: Candidate) -> str:
 
 
 def _open_is_not_for(gpu: Gpu, driver: Candidate) -> str:
-    """Where NVIDIA does not suggest the open module yet, it is a beta for all but data-centre cards."""
+    """As long as NVIDIA does not recommend the open module, it is a beta for all but data-centre cards."""
     is_open = driver.pins["driver_flavour"] == "open"
     if not is_open or driver.row["preferred_flavour"] == "open" or gpu.card.card_class not in (WORKSTATION, CONSUMER):
         return ""
@@ -230,7 +230,7 @@ def _open_is_not_for(gpu: Gpu, driver: Candidate) -> str:
 
 
 def _open_alone_is_for(gpu: Gpu, driver: Candidate) -> str:
-    """A GPU that is soldered beside NVIDIA's own processor is driven by the open module alone."""
+    """A GPU that is soldered beside NVIDIA's own processor works only with the open module."""
     if not gpu.card.machine or driver.pins["driver_flavour"] == "open":
         return ""
     return f"{driver.label} does not drive {gpu.name}: NVIDIA supports only the open module for it"
@@ -258,7 +258,7 @@ def _needs_driver(label: str, minimum: str, driver: Candidate) -> str:
 
 
 def fits_dcgm(row: dict[str, Any], architectures: list[str], driver: Candidate) -> bool:
-    """Whether a release of DCGM serves all these architectures under this driver."""
+    """Whether a release of DCGM supports all these architectures under this driver."""
     known = all(architecture in row["architectures"] for architecture in architectures)
     return known and not _needs_driver("DCGM", row["minimum_driver"], driver)
 

@@ -20,7 +20,7 @@ STDIN = "-"
 EXPECTED = "expected what gpu-doctor --scan --json (or a report of a node) holds"
 # Above any report: 0.3 MB with sixteen cards.
 MOST_BYTES = 32 * 1024 * 1024
-# What the planner looks at, by its place and kind.
+# What the planner uses, by path and kind.
 SHAPE: tuple[tuple[tuple[str, ...], Any, str], ...] = (
     (("os", "id"), str, "a string"),
     (("os", "version"), str, "a string"),
@@ -44,7 +44,7 @@ def read_host(path: str) -> dict[str, Any]:
     if len(data) > MOST_BYTES:
         raise ValueError(f"{name}: larger than {MOST_BYTES // 1024 // 1024} MiB; {EXPECTED}")
     try:
-        # A shell of Windows saves UTF-16.
+        # Windows shells save UTF-16.
         record = json.loads(data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name}: not JSON ({error}); {EXPECTED}") from None
@@ -57,7 +57,7 @@ def _read(path: Path) -> bytes:
 
 
 def scanned_host(record: Any, name: str = "the scan") -> dict[str, Any]:
-    """The host as gpu_probe tells of it, from a report or from its own record; cards by today's table of devices.
+    """The host as in gpu_probe's record, from a report or from that record; cards by the current table of devices.
 
     Raises ValueError with one sentence that begins with `name`.
     """
@@ -79,7 +79,7 @@ def scanned_host(record: Any, name: str = "the scan") -> dict[str, Any]:
         fits = isinstance(module, dict) and all(isinstance(module.get(key), str) for key in MODULE)
         if module is not None and not fits:
             raise ValueError(f"{name}: the module ({place}) has no version or flavour; {EXPECTED}")
-    # Not there to be provisioned: what nothing is installed on can still be planned, and the plan says so.
+    # Not to be provisioned now: plans are possible even for systems on which nothing is installed, and say so.
     return {**host, "gpus": [_described(gpu) for gpu in host["gpus"]], "imagined": True}
 
 
@@ -96,7 +96,7 @@ def _described(gpu: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_system(host: dict[str, Any], system: str, releases: list[dict[str, Any]]) -> dict[str, Any]:
-    """The machine with another system on it, on which no driver is yet. Raises ValueError with a sentence."""
+    """The machine with another system on it, without a driver. Raises ValueError with a sentence."""
     found = find_system(system, releases)
     return {**host, "os": {**host["os"], **found}, "nvidia": {"loaded": None, "modules": {}, "user_space": None}}
 
@@ -117,9 +117,9 @@ def nearest(releases: list[dict[str, Any]], system: dict[str, Any]) -> dict[str,
 
 
 def not_installed(matrix: dict[str, Any], host: dict[str, Any], command: str) -> dict[str, Any] | None:
-    """The conflict of a machine whose system nothing is planned for, with the nearest that there is; else None.
+    """The conflict for a machine for whose system there are no plans, with the nearest system that has; else None.
 
-    command  what asks about the same machine with another system, which stands for {}
+    command  that asks about the same machine with another system, which replaces {}
     """
     if find_release(matrix, host) is not None:
         return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the best combination of candidates under a set of facts, or the smallest set of facts that leaves none.
 
-Leaving facts out is how a clash is found: what has to stay for the
-question to remain without an answer is the clash.
+A fact is a pin, a GPU or the operating system. A clash is found by leaving facts out: it consists of the facts that
+have to stay for the question to remain without an answer.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Problem:
         self._pinned: dict[Any, Any] = {}
         self._fitting: dict[Any, Any] = {}
         self._answers: dict[Any, Any] = {}
-        # Sets of candidates are whole numbers here, a bit for each: what clashes is found by one operation.
+        # Sets of candidates are whole numbers here, one bit for each: one operation finds what clashes.
         self._orders: dict[Any, Any] = {}
         self._all = {kind: [(1 << place, one) for place, one in enumerate(candidates[kind])] for kind in kinds}
         self._bits = {id(one): bit for members in self._all.values() for bit, one in members}
         self._by_needs = {kind: by_needs(members) for kind, members in self._all.items()}
         self._related = {one: [two for two in self.kinds if self.rules.relate(one, two)] for one in self.kinds}
         self._groups: dict[Any, Any] = {}
-        # Pins as good as set where a candidate needs one: see smallest_clash.
+        # Pins that count as set if a candidate needs one: see smallest_clash.
         self._unlocked: dict[Any, Any] = {}
 
     def over(self, candidates: dict[str, list[Candidate]], kinds: Sequence[str]) -> Problem:
@@ -51,12 +51,12 @@ class Problem:
         return other
 
     def kinds_for(self, facts: list[Fact]) -> list[str]:
-        """The parts that an answer to these facts has: without its pin, what is made on demand is none of them."""
+        """The parts that an answer to these facts has: without its pin, an optional part is not among them."""
         pinned = {fact.name for fact in facts if fact.kind == "pin"}
         return [kind for kind in self.kinds if kind not in ON_DEMAND or kind in pinned]
 
     def refusal(self, fact: Fact, candidate: Candidate) -> str:
-        """Why a GPU or the operating system rules a candidate out; "" when it does not."""
+        """Why a GPU or the operating system rules a candidate out; "" if it does not."""
         key = (id(fact), id(candidate))
         if key not in self._fact_answers:
             ask = self.rules.gpu_refuses if fact.kind == "gpu" else self.rules.os_refuses
@@ -64,7 +64,7 @@ class Problem:
         return self._fact_answers[key]
 
     def pair_refusal(self, first: Candidate, second: Candidate) -> str:
-        """Why two candidates of different kinds do not go together; "" when they do."""
+        """Why two candidates of different kinds do not fit together; "" if they do."""
         if self.kinds.index(first.kind) > self.kinds.index(second.kind):
             first, second = second, first
         key = (id(first), id(second))
@@ -98,7 +98,7 @@ class Problem:
         return self._pinned[key]
 
     def _is_needed(self, pin: Fact) -> bool:
-        """Whether nothing that a pin asks for is there without it, such as PyTorch's cpu build."""
+        """Whether a pin cannot be met without it, such as PyTorch's cpu build."""
         own = [group for group in self.candidates.values() if pin.name in group[0].pins]
         asked = [one for group in own for one in group if accepts(pin.name, pin.value, one)]
         return all(pin.name in one.needs for one in asked)
@@ -113,7 +113,7 @@ class Problem:
         ]
 
     def _allowed_set(self, kind: str, facts: list[Fact]) -> int:
-        """The same as a set, from one set for each fact, which the many questions of a refusal have in common."""
+        """The same as a set, from one set for each fact, which the many questions behind a refusal share."""
         left = self._pinned_set(kind, facts)
         for fact in facts:
             if fact.kind != "pin" and left:
@@ -130,7 +130,7 @@ class Problem:
 
     def _members(self, kind: str, mask: int, chosen: dict[str, Candidate]) -> list[Candidate]:
         """The candidates of a set, the best first."""
-        # Of all preferences, only that for a toolkit looks at another choice.
+        # Of all preferences, only that for a toolkit depends on another choice.
         key = (kind, id(chosen.get("driver")) if kind == "cuda" else None)
         if key not in self._orders:
             ordered = sorted(self.candidates[kind], key=lambda candidate: preference(candidate, chosen, self.as_of))
@@ -138,7 +138,7 @@ class Problem:
         return [candidate for bit, candidate in self._orders[key] if bit & mask]
 
     def _groups_of(self, kind: str, other: str) -> list[tuple[int, ...]]:
-        """`[(friends, group)]`: all of a kind as sets that fit the same ones of the other kind, which are `friends`."""
+        """`[(friends, group)]`: all of a kind as groups that fit the same ones of the other kind, their `friends`."""
         if (kind, other) not in self._groups:
             first, second = sorted((kind, other), key=self.kinds.index)
             ones, twos = self._alike(first, second), self._alike(second, first)
@@ -154,7 +154,7 @@ class Problem:
         return self._groups[kind, other]
 
     def _alike(self, kind: str, other: str) -> dict[Any, Candidate]:
-        """`{set: one of it}`: candidates that look the same to the rule about the other kind, "gpu" or "os"."""
+        """`{set: one of it}`: candidates that look the same to the rule for the other kind, "gpu" or "os"."""
         seen = self.rules.seen(kind, other)
         sets: dict[Any, list[Any]] = {}
         for bit, candidate in self._all[kind]:
@@ -163,15 +163,15 @@ class Problem:
         return {members: first for members, first in sets.values()}
 
     def best(self, facts: list[Fact]) -> dict[str, Candidate] | None:
-        """The answer for a plan: with a PyTorch that PyPI itself serves, and so a lock file, wherever there is one.
+        """The answer for a plan: with a PyTorch from PyPI itself, and so a lock file, whenever there is one.
 
-        That goes before all other preferences: a second-best Python is worth less than an environment with hashes.
+        That takes precedence over all other preferences: a better Python is worth less than an environment with hashes.
         """
         return self.search(facts, from_pypi=True) or self.search(facts)
 
     def search(self, facts: list[Fact], from_pypi: bool = False) -> dict[str, Candidate] | None:
         """The best `{kind: Candidate}` under these facts, or None. An earlier kind has its best value first."""
-        # A refusal is explained by many questions, of which some come twice.
+        # A refusal is explained by many questions, some of which are repeated.
         key = (from_pypi, tuple(sorted(self._unlocked.items()))) + tuple(
             (fact.name, fact.value if fact.kind == "pin" else id(fact.value)) for fact in facts
         )
@@ -209,7 +209,7 @@ class Problem:
         return found
 
     def _allowed_sets(self, facts: list[Fact]) -> dict[str, int]:
-        """`{kind: set}` of what the facts leave, or nothing as soon as they leave none of a kind."""
+        """`{kind: set}` of what the facts leave, or nothing once they leave none of a kind."""
         masks: dict[str, int] = {}
         for kind in self.kinds_for(facts):
             masks[kind] = self._allowed_set(kind, facts)
@@ -218,7 +218,7 @@ class Problem:
         return masks
 
     def _agree(self, masks: dict[str, int], changed: Sequence[str]) -> bool:
-        """Take out of the sets what clashes with all of another kind, until nothing does; False if one is empty.
+        """Remove from the sets what clashes with all of another kind, until nothing does; False if one is empty.
 
         changed  the kinds whose sets are smaller than when the others last agreed with them
         """
@@ -239,7 +239,7 @@ class Problem:
         return True
 
     def hopeless_pair(self, domains: dict[str, list[Candidate]]) -> tuple[str, str] | None:
-        """Two kinds of which no candidates go together, or None. Known early, it saves trying them all."""
+        """Two kinds of which no candidates fit together, or None. Finding them early saves trying them all."""
         masks = {kind: self._set_of(candidates) for kind, candidates in domains.items()}
         for kind, other in itertools.combinations(domains, 2):
             if other not in self._related[kind]:
@@ -278,7 +278,7 @@ class Problem:
         clash = list(facts)
         # A pin that is left out must not take away what only it allows: the rest would fail for want of that.
         self._unlocked = {fact.name: fact.value for fact in facts if fact.kind == "pin" and self._is_needed(fact)}
-        # Left out first: what is least likely the point, so the operating system, then the later pins, then the GPUs.
+        # The least likely causes are left out first: the operating system, then the later pins, then the GPUs.
         for fact in reversed(facts):
             rest = [other for other in clash if other is not fact]
             if self.search(rest) is None:

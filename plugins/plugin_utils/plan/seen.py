@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule looks at in a candidate: two candidates that look the same to it get the same answer, asked once."""
+"""What a rule uses of a candidate: two candidates that are the same in this get the same answer, asked only once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _wheels(package: Candidate) -> tuple[str, ...]:
 
 
 def _beside_tensorflow(pytorch: Candidate) -> Any:
-    # What PyPI does not serve is told apart by its series alone.
+    # Builds that are not on PyPI are distinguished only by their series.
     release, served = pytorch.pins["pytorch"], pytorch.row["index"] == PYPI
     return _cuda_major(pytorch), served, release if served else release.rsplit(".", 1)[0]
 
@@ -42,7 +42,7 @@ def _code(package: Candidate) -> Any:
     return tuple(row["capabilities"]), tuple(row.get("ptx", ())), row.get("cudnn", ""), bool(row["cuda"])
 
 
-# What a rule about the second kind looks at in a candidate of the first; where it looks at all, there is no entry.
+# What a rule for the second kind uses of a candidate of the first; without an entry, it uses all of it.
 SEEN = {
     ("driver", "gpu"): lambda driver: (_release(driver), driver.pins["driver_flavour"]),
     ("driver", "cuda"): _release_and_place,

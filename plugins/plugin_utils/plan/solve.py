@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that decides versions: what a host is and what its owner pinned go in, a plan or a refusal comes out.
+"""The only place that decides versions: a host and its owner's pins go in, a plan or a refusal comes out.
 
-Pure and deterministic: no clock, no file, no network. What fits what is data (roles/preflight/files/matrix/). The
-rules over it are in `rules`, the search in `search`, refusals in `input` and `clash`; `result` gives the plan its form,
-`reasons` its sentences.
+Pure and deterministic: no clock, no file, no network. Which versions fit together is data
+(roles/preflight/files/matrix/). The rules for it are in `rules`, the search in `search`, refusals in `input` and
+`clash`; `result` gives the plan its format, `reasons` its sentences.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .unknown import unknown_value
 
 
 def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) -> dict[str, Any]:
-    """The plan for a host, or `{"conflicts": [...]}` when there is none; both as in docs/parts/plan.md.
+    """The plan for a host, or `{"conflicts": [...]}` if there is none; both as in docs/parts/plan.md.
 
-    matrix  what fits what; with a list `locks` in it the plan says whether its lock file is among them
-    host    what gpu_probe returned; used are os, machine, kernel, gpus and nvidia, and the text `ansible_core` where
-            it is there. Raises KeyError where one of the others is missing
+    matrix  which versions fit together; with a list `locks` in it, the plan says whether its lock file is among them
+    host    what gpu_probe returned; it uses os, machine, kernel, gpus and nvidia, and the text `ansible_core` if
+            present. Raises KeyError if one of the others is missing
     pins    `{name: text}`, names as in PINS; "" or a missing name leaves the choice to the profile, then to the plan
     """
     pins = {name: value for name, value in pins.items() if value not in ("", None)}
@@ -91,7 +91,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
 def one_way_out(
     matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str], conflicts: list[dict[str, Any]]
 ) -> dict[str, str]:
-    """The first way out of every conflict, as `{pin: value}`, where together they lead to a plan; else an empty one."""
+    """The first choice of every conflict, as `{pin: value}`, if together they lead to a plan; else an empty dict."""
     together: dict[str, str] = {}
     for entry in conflicts:
         together.update(entry["choices"][0] if entry["choices"] else {})
@@ -101,7 +101,7 @@ def one_way_out(
 
 
 def _offer_cpu_build(problem: Problem, facts: list[Fact], conflicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """PyTorch for the processor, where nothing else is left or TensorFlow shares no environment with one for GPUs."""
+    """PyTorch for the CPU, if nothing else is left or TensorFlow shares no environment with a build for GPUs."""
     pinned = {fact.name for fact in facts if fact.kind == "pin"}
     no_way = not any(entry["choices"] for entry in conflicts)
     involved = "tensorflow" in pinned and PINS["tensorflow"] in " ".join(conflicts[0]["clash"])
@@ -120,7 +120,7 @@ def _name_other_systems(
     facts: list[Fact],
     conflicts: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Where no pin leads to a plan, the systems on which the same question has one, the newest of each family."""
+    """If no pin leads to a plan, the systems on which the same question has one, the newest of each family."""
     if any(entry["choices"] for entry in conflicts):
         return conflicts
     gpus = [fact.label for fact in facts if fact.kind == "gpu"]
@@ -159,7 +159,7 @@ def _offer_other_profile(
     facts: list[Fact],
     conflicts: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Where a profile has its part in a refusal and the default profile leads to a plan, that is a choice, too."""
+    """If a profile is part of a refusal and the default profile leads to a plan, that is a choice, too."""
     default = matrix["default_profile"]
     involved = [entry for entry in conflicts if any(label.startswith(PINS["profile"]) for label in entry["clash"])]
     if profile == default or not involved:
@@ -183,7 +183,7 @@ def _held(profile: str, name: str, value: str) -> Fact:
 
 
 def _is_planned(kind: str, host: dict[str, Any], pins: dict[str, str]) -> bool:
-    """Nothing for a GPU where there is none; what is made on demand only where it is asked for."""
+    """Nothing for a GPU if there is none; optional parts only if they are asked for."""
     if kind in ON_DEMAND and kind not in pins:
         return False
     return bool(host["gpus"]) or kind not in GPU_KINDS

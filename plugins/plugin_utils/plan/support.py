@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which drivers, toolkits and cuDNN serve the GPUs of an architecture: its row names where support begins and ends.
+"""Which drivers, toolkits and cuDNN support the GPUs of an architecture: its row says where support begins and ends.
 
-Rows of drivers, toolkits and libraries say nothing of GPUs but where they differ from that, so that a new one is a row
-without a list (roles/preflight/files/matrix/architectures.yml).
+Rows of drivers, toolkits and libraries mention GPUs only if they differ from that, so that a new one is a row without
+a list (roles/preflight/files/matrix/architectures.yml).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 def drives(architecture: Row, flavour: str, branch: str) -> bool:
-    """Whether a kernel module of a driver branch drives the architecture; single cards may be younger than it."""
+    """Whether a kernel module of a driver branch drives the architecture; single cards may be newer than the branch."""
     span = architecture["drivers"].get(flavour)
     return span is not None and _within(span.get("from", ""), branch, span.get("to", ""))
 
@@ -45,7 +45,7 @@ def compiles(architecture: Row, cuda: str) -> bool:
 
 
 def has_code(name: str, architecture: Row, cudnn: Row) -> bool:
-    """Whether a cuDNN (its row) has code for the architecture, because the toolkits do for which it was built."""
+    """Whether a cuDNN (its row) has code for the architecture, because the toolkits have for which it was built."""
     if name in cudnn.get("without", ()):
         return False
     last, span = architecture.get("last_cudnn", ""), architecture["cuda"]

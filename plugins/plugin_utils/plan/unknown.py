@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Say what is wrong with a pinned value that no row of the matrix has: a slip, newer than it, or never released.
+"""Say what is wrong with a pinned value that no row has: a typing error, newer than the matrix, or never released.
 
-What exists is named in roles/preflight/files/matrix/released.yml, whether it has a row or not.
+roles/preflight/files/matrix/released.yml lists all releases, whether they have a row or not.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def is_released(matrix: dict[str, Any], driver_version: str) -> bool | None:
 def unknown_value(
     problem: Any, facts: list[Any], matrix: dict[str, Any], name: str, value: str, find_answer: Callable[..., Answer]
 ) -> dict[str, Any]:
-    """The conflict for a pin with such a value. `find_answer(pins)` is the search with further pins: what it finds is
+    """The conflict for a pin with such a value. `find_answer(pins)` is the search with more pins: what it finds is
     offered."""
     if name == "driver_version":
         return _unknown_driver(matrix, value, find_answer)
@@ -62,7 +62,7 @@ def unknown_value(
 
 
 def _newest_of_series(versions: list[str]) -> list[str]:
-    """A list that nobody would read shortened to the last of each series, 2.13.1 for 2.13."""
+    """A list too long to read, shortened to the last of each series, 2.13.1 for 2.13."""
     if len(versions) <= MOST_KNOWN:
         return versions
     return list({tuple(version.split(".")[:2]): version for version in versions}.values())
@@ -127,7 +127,7 @@ def _what(matrix: dict[str, Any], name: str, value: str, allowed: list[str]) -> 
 
 
 def _ended(problem: Problem, facts: list[Any], name: str, value: str) -> list[str]:
-    """Why a GPU rules the value out whatever its row would say: support that ended before it does not come back."""
+    """Why a GPU rules the value out whatever its row would say: support that has ended does not come back."""
     if name not in ROWS_IN or not is_version(value):
         return []
     older = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines for the screen: wrapped at words, never cut, in ASCII beyond what a host or a task says itself."""
+"""Lines for the screen: wrapped at words, never cut, in ASCII except for the words of hosts and tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ..summary.words import fold_names, name_some, printable, wrapped
 
 MARK_WIDTH = 9
-# Of the width, for the names of hosts before the text.
+# Share of the width for the names of hosts before the text.
 HOSTS_PART = 0.5
 
 
@@ -45,7 +45,7 @@ def fitted(text: str, columns: int) -> str:
 
 
 def attributes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """A difference of attributes, such as "/etc/x: mode 0644 -> 0600"; what is no single value is left to the log."""
+    """A difference of attributes, such as "/etc/x: mode 0644 -> 0600"; all but single values go only to the log."""
     names = [name for name in after if before.get(name) != after[name]]
     place = f"{after['path']}: " if isinstance(after.get("path"), str) else ""
     single = (str, int, float, bool, type(None))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of a run: all that Ansible's default callback says, and all that was shown; one file for each run."""
+"""The log of a run: everything that Ansible's default callback prints, and all that was shown; one file per run."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from typing import Any
 
 NAME = re.compile(r"\d{8}T\d{6}Z-.*\.log")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# Of Ansible's display, after the message.
+# Parameters of Ansible's display, after the message.
 ARGUMENTS = ("color", "stderr", "screen_only", "log_only", "newline")
-# The log of this process, for whoever says at the end of the run where it is.
+# The log of this process, for the callback that prints at the end of the run where it is.
 current: RunLog | None = None
 
 
 class RunLog:
-    """Stands before Ansible's `display.display`, so that warnings and other callbacks are in the log, too.
+    """Intercepts Ansible's `display.display`, so that warnings and other callbacks are in the log, too.
 
-    A log that cannot be written is one warning; the run goes on without it.
+    A log that cannot be written gives one warning; the run continues without it.
     """
 
     def __init__(self, display: Any, folder: Path, keep: int, playbook: str, heading: str) -> None:
-        """`folder` is made where it is missing; of the logs in it `keep` stay, 0 writes none."""
+        """`folder` is created if missing; `keep` of the logs in it stay, 0 writes none."""
         self._display = display
         self._plain: Callable[..., None] = display.display
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._file: Any = None
-        # Said before the next thing that is shown: what a warning is about.
+        # Printed before the next thing that is shown: what a warning is about.
         self.context: Callable[[], None] | None = None
         self.path = ""
-        # Whether the screen has said where it is.
+        # Whether the screen has shown where it is.
         self.named = False
         self.shown = 0
         if keep > 0:
@@ -66,7 +66,7 @@ class RunLog:
         )
 
     def write(self, text: str) -> None:
-        """Into the log alone."""
+        """Write only into the log."""
         with self._lock:
             if self._file is None:
                 return
@@ -79,19 +79,19 @@ class RunLog:
                 self._give_up(error, place)
 
     def show(self, text: str, **named: Any) -> None:
-        """Onto the screen alone, and at once, also into a pipe; `named` as for Ansible's display."""
+        """Print only on the screen, immediately, even into a pipe; `named` as for Ansible's display."""
         with self._lock:
             if self.context:
                 say, self.context = self.context, None
                 say()
             self.shown += text.removesuffix("\n").count("\n") + 1
         self._plain(text, **named)
-        # Whoever read the pipe may be gone; Ansible itself notices that.
+        # The reader of the pipe may have ended; Ansible itself notices that.
         with contextlib.suppress(OSError):
             (sys.stderr if named.get("stderr") else sys.stdout).flush()
 
     def _say(self, msg: str, *others: Any, **named: Any) -> None:
-        """In place of Ansible's display.display. What a worker says comes again, in the process that shows it."""
+        """Replaces Ansible's display.display. A worker's message comes again, in the process that shows it."""
         named.update(zip(ARGUMENTS, others, strict=False))
         if os.getpid() != self._pid:
             self._plain(msg, **named)
@@ -104,7 +104,7 @@ class RunLog:
             self._plain(msg, **named)
 
     def close(self) -> None:
-        """Say where the log is, if nobody has, as after Ctrl-C; and in the log how many lines the screen had."""
+        """Print where the log is, if not yet done, as after Ctrl-C; and in the log, how many lines the screen had."""
         if os.getpid() == self._pid:
             if self.path and not self.named:
                 self.show(f"Log: {self.path}")

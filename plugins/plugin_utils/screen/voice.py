@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible's display as the screen's callback needs it: all into the log, and only what is meant onto the screen."""
+"""Ansible's display as the screen's callback needs it: everything into the log, only some of it onto the screen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ..summary.words import width
 from . import lines
 
-# Characters of a line of asterisks, as Ansible draws it.
+# Length of the line of asterisks that Ansible draws.
 RULE = 79
 
 

@@ -10,9 +10,9 @@ from .words import counted, fold_names, name_some, natural, printable, wrapped
 
 
 def would_change(hosts: Mapping[str, Host], columns: int, whole: bool) -> list[str]:
-    """Lines for the screen; [] where nothing would change and nothing reboot.
+    """Lines for the screen; [] if nothing would change and nothing reboot.
 
-    whole  whether every host came to its end, so that no reboot was seen means that there would be none
+    whole  whether every host reached its end; only then does seeing no reboot mean that there would be none
     """
     names = sorted(hosts, key=natural)
     layers: dict[str, dict[str, list[str]]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command that goes on with some of the hosts: as the run was started, with another limit, without secrets."""
+"""The command that continues with some of the hosts: as the run was started, with a new limit, without secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .words import LOGIN, natural
 GROUP = "gpu_nodes"
 # A value under such a name, at any depth, is never printed; the path of a file with a secret in it may be.
 SECRET = re.compile(r"password|passwd|passphrase|_pass\b|secret|token|credential|private|api_?key", re.IGNORECASE)
-# Single letters that take no value may stand before one that does: -vl a5-01.
+# Single letters that take no value may come before one that does: -vl a5-01.
 FLAGS = "bCDkKvhJ"
 LIMIT = re.compile(rf"-[{FLAGS}]*l(?P<short>.*)|--(?:l|li|lim|limi|limit)(=(?P<long>.*))?", re.DOTALL)
 EXTRA = re.compile(rf"-[{FLAGS}]*e(?P<short>.*)|--e[a-z-]*(=(?P<long>.*))?", re.DOTALL)
@@ -27,7 +27,7 @@ BECOME_PASSWORD = re.compile(rf"-[{FLAGS}]*K[{FLAGS}]*|--ask-become-p.*|--become
 
 
 def limit_for(wanted: Sequence[str], others: Sequence[str], limit: str | None) -> str | None:
-    """The shorter of the wanted hosts' names and all hosts of the run but the others; None: the run's own limit.
+    """The shorter of two forms: the wanted hosts, or all hosts of the run except the others; None: the run's own limit.
 
     limit  what the run was limited to, None for the whole group
     """
@@ -36,14 +36,14 @@ def limit_for(wanted: Sequence[str], others: Sequence[str], limit: str | None) -
     names = ",".join(sorted(wanted, key=natural))
     if limit and limit.lstrip().startswith("@"):
         return names
-    # Ansible takes a pattern with a comma as a list, and the colon for an older form of the same.
+    # Ansible treats a pattern with a comma as a list, and a colon as an older form of the same.
     separator = "," if limit and "," in limit else ":"
     rest = separator.join([limit or GROUP, *(f"!{name}" for name in sorted(others, key=natural))])
     return names if len(names) <= len(rest) else rest
 
 
 def without(bad: Sequence[str], limit: str | None) -> str:
-    """The run's hosts but these."""
+    """The run's hosts except these."""
     separator = "," if limit and "," in limit else ":"
     return separator.join([limit or GROUP, *(f"!{name}" for name in sorted(bad, key=natural))])
 
@@ -54,7 +54,7 @@ def go_on(
     """The command line, and the names of the extra variables that it leaves out because they may be secret.
 
     argv       of this process           cli  Ansible's parsed arguments, for a program that is not ansible-playbook
-    limit      None keeps the run's own   inventory  of the environment, where the command line names none
+    limit      None keeps the run's own   inventory  of the environment, if the command line names none
     become_password  whether -K is needed
     """
     arguments = list(argv[1:]) if set(cli.get("args") or ()) <= set(argv[1:]) else list(cli.get("args") or ())
@@ -90,12 +90,12 @@ def go_on(
 
 
 def _attached(found: re.Match[str]) -> str | None:
-    """The value in the same word: -la5-01, --limit=a5-01; None where it is the next one."""
+    """The value in the same word: -la5-01, --limit=a5-01; None if it is in the next one."""
     return found["long"] if found["long"] is not None else found["short"] or None
 
 
 def extra_vars(text: str) -> tuple[str, list[str]]:
-    """What of one -e may be shown ("" for nothing of it), and the names of what may not."""
+    """The part of one -e that may be shown ("" if nothing), and the names of what may not."""
     if text.startswith("@"):
         return text, []
     if text.lstrip().startswith(("{", "[")):

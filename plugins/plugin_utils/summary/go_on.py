@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How to go on with the hosts that are not done: the same command for them alone."""
+"""How to continue with the hosts that are not done: the same command, only for them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from . import command
 from .rows import DONE, Row
 from .words import fold_names, name_some, printable
 
-# Characters for the names of hosts to go on without.
+# Maximum length of the names of the hosts to leave out.
 NAMES = 60
 
 
 def lines(nodes: Sequence[Row], selected: Iterable[str], own: bool) -> list[str]:
-    """The command for the hosts that are not done; where one stopped all, also the one without those.
+    """The command for the hosts that are not done; if one of them stopped all, also the command without it.
 
     selected  the hosts of all plays so far       own  whether the play is on the toolkit's own group
     """
@@ -27,7 +27,7 @@ def lines(nodes: Sequence[Row], selected: Iterable[str], own: bool) -> list[str]
     wanted = sorted(every - done)
     if not wanted or any(row.host == "localhost" for row in nodes):
         return []
-    # Within a play's hosts "all" is all of them, whatever group they are.
+    # Within a play's hosts, "all" means all of them, whatever their group.
     limit = context.CLIARGS.get("subset") or (None if own else "all")
     innocent = {row.host for row in nodes if row.word == "STOPPED" and "because of other hosts" in row.text}
     password = any(row.word == "refused" and "Run again with -K" in row.next for row in nodes)

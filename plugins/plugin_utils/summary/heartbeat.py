@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from .words import DEFAULT_WIDTH, duration, name_some, printable, shorten
 
-# A task that goes on is said less often after so many lines: a slow mirror must not fill the screen.
+# After this many lines, a running task is reported less often: a slow mirror must not fill the screen.
 OFTEN = 6
 SELDOM = 3
 
@@ -57,7 +57,7 @@ class Heartbeat:
             running = self._tasks.get(task)
             if running:
                 running.hosts.discard(host)
-                # A later host of the same task starts its time anew.
+                # A later host of the same task restarts its time.
                 if not running.hosts:
                     del self._tasks[task]
 

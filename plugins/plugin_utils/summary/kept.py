@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves to read: where the reports are, and the table of hosts where it was too long for the terminal."""
+"""What a run leaves to read: where the reports are, and the table of hosts if it was too long for the terminal."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NAME = "gpuwright-last-run.txt"
 
 
 def report_lines(paths: Sequence[str], page: str) -> list[str]:
-    """The lines that name one report, or the folders of several, and the page; `page` is "" where none was made."""
+    """The lines that name one report, or the folders of several, and the page; `page` is "" if none was made."""
     folders = sorted({str(Path(path).parent) for path in paths})
     lines = [f"Report: {paths[0]}"] if len(paths) == 1 else [f"Reports: {folder}" for folder in folders]
     return lines + ([f"Page: {page}"] if page else [])
 
 
 def write(rows: Iterable[Iterable[str]]) -> str:
-    """The file's path, which only the user reads; "" where there can be none."""
+    """Write a file that only the user can read; returns its path, or "" if it cannot be written."""
     path = Path(C.config.get_config_value("ANSIBLE_HOME")).expanduser() / NAME
     text = "".join("  ".join(part for part in row if part).rstrip() + "\n" for row in rows)
     try:

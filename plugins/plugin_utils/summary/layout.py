@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows as lines: in groups, the same problem of many hosts once, wrapped to the terminal, short for many hosts."""
+"""The rows as lines: in groups, a problem of many hosts only once, wrapped to the terminal, short for many hosts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .words import fold_names, name_some, natural, printable, wrapped
 
 HOST_WIDTH = 24
 WORD_WIDTH = 7
-# Text that would get fewer columns than this stands below its host.
+# Text that would get fewer columns than this is put below its host.
 LEAST_TEXT = 28
-# Above this number of hosts those that are done are counted instead of listed, and the lines below have bounds.
+# Above this number of hosts, those that are done are counted, not listed, and the lines below are limited.
 MANY_HOSTS = 30
 PROBLEM_LINES = 12
 WARNING_LINES = 3
@@ -21,13 +21,13 @@ ACTIONS_PER_HOST = 3
 HOSTS_WITH_ACTIONS = 10
 FEW_ACTION_LINES = 3
 
-# (text before the word, the word that gets a colour, text after it); without a word the first part is all.
+# (text before the word, the word that gets a colour, text after it); without a word, the first part is everything.
 Line = tuple[str, str, str]
 GROUPS = (("Failed", FAILED), ("Left out", LEFT_OUT), ("Done", DONE))
 
 
 def table(rows: list[Row], columns: int, bounded: bool = True, untouched: bool = False) -> list[Line]:
-    """Lines of all groups, worst first; each has a heading where there is more than one, or one was left out.
+    """Lines of all groups, worst first; each has a heading if there is more than one, or one was left out.
 
     bounded    whether the problems of more than 30 hosts may be cut short with a count
     untouched  whether nothing was changed on any host that was left out
@@ -57,7 +57,7 @@ def table(rows: list[Row], columns: int, bounded: bool = True, untouched: bool =
 def _done(rows: list[Row], many: bool, bounded: bool, label_width: int, word_width: int, columns: int) -> list[Line]:
     listed = [row for row in rows if not many or row.word == "WARN" or row.text.startswith("last verdict")]
     lines: list[Line] = []
-    # Warnings of many hosts are problems like others, told once each.
+    # Warnings of many hosts are treated like problems, shown once each.
     if many:
         lines += _problems(listed, WARNING_LINES if bounded else 0, label_width, word_width, columns)
     else:
@@ -71,7 +71,7 @@ def _done(rows: list[Row], many: bool, bounded: bool, label_width: int, word_wid
 
 
 def _problems(rows: list[Row], budget: int, label_width: int, word_width: int, columns: int) -> list[Line]:
-    """What is the same on several hosts once; at most `budget` lines (0: all), then how many there are besides."""
+    """Problems that several hosts share, once each; at most `budget` lines (0: all), then how many more there are."""
     alike: dict[tuple[str, ...], list[Row]] = {}
     for row in _sorted(rows):
         said = row.common if row.common[0] else (row.text, row.next)
@@ -83,7 +83,7 @@ def _problems(rows: list[Row], budget: int, label_width: int, word_width: int, c
     rest: list[Row] = []
     for same in order:
         block = _block(same, label_width, word_width, columns)
-        # The first is told whatever its length, so that no group is a bare number.
+        # The first is shown whatever its length, so that no group is just a number.
         if budget and lines and len(lines) + len(block) > budget - 1:
             rest += same
         else:
@@ -103,7 +103,7 @@ def _counts(rest: list[Row], columns: int) -> list[str]:
 
 
 def _block(same: list[Row], label_width: int, word_width: int, columns: int) -> list[Line]:
-    """The lines of one row, or of rows that differ in their host alone."""
+    """The lines of one row, or of rows that differ only in their host."""
     names = [printable(row.host) for row in same]
     label = names[0] if len(names) == 1 else name_some(fold_names(names), 2 * columns)
     if len(names) > 3:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan and its reasons, where they are news: for a node that has none yet, or another one than it was built by."""
+"""The plan and its reasons, if they are new: for a node that has none yet, or was built from a different one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question impor
 from ..started import told
 from .words import fold_names, name_some, printable, wrapped
 
-# Of a fleet with more kinds of nodes, the others are named only.
+# In a fleet with more kinds of nodes, the others are only named.
 MOST_PLANS = 4
 
 
 def news(plan: Mapping[str, Any], node: Mapping[str, Any]) -> str:
-    """Why this plan is worth showing; "" where the node was built by the same.
+    """Why this plan is worth showing; "" if the node was built from the same one.
 
-    node  gpu_node, whose `kept_plan` says by what the node was built, part by part
+    node  gpu_node, whose `kept_plan` says from what the node was built, part by part
     """
     kept = node.get("kept_plan")
     if not isinstance(kept, dict):
@@ -31,7 +31,7 @@ def news(plan: Mapping[str, Any], node: Mapping[str, Any]) -> str:
 
 
 def plan_lines(plans: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], str]], columns: int) -> list[str]:
-    """The plans of these hosts, the same of several hosts once; `plans` has by name the plan, gpu_node and the news."""
+    """The plans of these hosts, the same of several hosts once; `plans`: by name the plan, gpu_node and the news."""
     alike: dict[tuple[str, str], list[str]] = {}
     for name, (plan, node, why) in plans.items():
         alike.setdefault((why, plan_table(plan, node, columns)), []).append(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of each host: done, left out, or failed, in one word and one sentence."""
+"""The result of each host: done, left out, or failed, in one word and one sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BAD_VERDICTS = ("FAIL", "UNKNOWN")
 
 @dataclasses.dataclass
 class Host:
-    """What the run has shown of one host."""
+    """What the run has shown about one host."""
 
     verdict: str | None = None
     checks: list[dict] = dataclasses.field(default_factory=list)
@@ -29,7 +29,7 @@ class Host:
     lost: dict[str, Any] = dataclasses.field(default_factory=dict)
     last_retry: str = ""
     left_out: dict[str, Any] = dataclasses.field(default_factory=dict)
-    # Verdict and time of the last report that lies on the node.
+    # Verdict and time of the last report on the node.
     last_verdict: dict[str, str] = dataclasses.field(default_factory=dict)
     # In check mode: (layer, task) that would change something, and why it would reboot.
     changes: list[tuple[str, str]] = dataclasses.field(default_factory=list)
@@ -40,7 +40,7 @@ class Host:
 class Row:
     """One line of the summary: `tail` says how many more there are, `next` what to do.
 
-    `common` is text and next without the host's own names, for several hosts of which the same is to be said.
+    `common` is text and next without the host's own names, for several hosts with the same message.
     """
 
     host: str
@@ -62,7 +62,7 @@ def failure_text(result: Mapping[str, Any]) -> str:
     if isinstance(message, list):
         message = " ".join(str(part) for part in message)
     text = printable(message)
-    # These messages of Ansible say that something failed; the last words of the program say what.
+    # These messages of Ansible only say that something failed; the program's last words say what.
     if text.startswith(("MODULE FAILURE", "non-zero return code")):
         output = str(result.get("module_stderr") or result.get("stderr") or result.get("module_stdout") or "")
         lines = [line for line in output.splitlines() if line.strip()]
@@ -86,7 +86,7 @@ def rows_of(
 
 
 def judge_check(name: str, host: Host) -> Row:
-    """What would change; a verdict only of a host that would stay as it is."""
+    """What would change; a verdict only for a host that would stay as it is."""
     reboot = f"; would reboot: {'; '.join(host.reboots)}" if host.reboots else ""
     if host.changes or reboot:
         layers = counted(layer for layer, _task in host.changes)
@@ -107,7 +107,7 @@ def left_out(hosts: Mapping[str, Host]) -> list[Row]:
 
 
 def left_out_rows(name: str, told: Mapping[str, Any]) -> list[Row]:
-    """`told` is gpu_node_left_out; its `problems` are there where preflight itself found them."""
+    """`told` is gpu_node_left_out; it has `problems` if preflight itself found them."""
     word = str(told.get("kind"))
     word = word if word in LEFT_OUT else "refused"
     problems = told.get("problems") or [{"problem": told.get("reason"), "next": told.get("next")}]
@@ -131,7 +131,7 @@ def judge_host(name: str, host: Host, stats: Mapping[str, int], verifying: bool,
         common = host.lost["common"]
         alike = (f"{start}: {common['problem']}", common["next"])
         return Row(name, "LOST", f"{start}: {host.lost['problem']}", next=host.lost["next"], common=alike)
-    # The task that ends a run with a bad verdict has failed too, and the verdict says more than that.
+    # The task that ends a run with a bad verdict has also failed, but the verdict says more than that.
     if host.verdict in BAD_VERDICTS:
         return problem_row(name, host)
     if stats["failures"]:
@@ -177,7 +177,7 @@ def describe_pass(checks: list[dict]) -> str:
 
 
 def with_status(checks: list[dict], status: str) -> list[dict]:
-    """Those of this status that do not follow from another one."""
+    """The checks with this status that do not follow from another one."""
     return [check for check in checks if check.get("status") == status and not check.get("caused_by")]
 
 

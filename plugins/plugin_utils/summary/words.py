@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text for a terminal: masked, folded, wrapped and never cut where somebody needs its end."""
+"""Text for a terminal: masked, folded, wrapped, and never cut if its end is needed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable
 
-# A login in what dnf, pip or a mirror said.
+# A login in messages of dnf, pip or a mirror.
 LOGIN = re.compile(r"://[^\s/?#]*@")
 DEFAULT_WIDTH = 80
 NARROWEST = 30
 
 
 def width() -> int:
-    """Columns of the terminal (or of COLUMNS); 80 where the output goes into a pipe or a file."""
+    """Columns of the terminal (or of COLUMNS); 80 if the output goes into a pipe or a file."""
     return max(NARROWEST, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns)
 
 
@@ -48,12 +48,12 @@ def duration(seconds: float) -> str:
 
 
 def layer_word(play: str) -> str:
-    """The layer that a play is about, as its playbook and tag call it: "System layer" -> "system"."""
+    """The layer of a play, as its playbook and tag are called: "System layer" -> "system"."""
     return printable(play).lower().removesuffix(" layer")
 
 
 def counted(words: Iterable[str]) -> dict[str, int]:
-    """How often each is there, in the order of their first."""
+    """How often each occurs, in the order of first occurrence."""
     return dict(Counter(words))
 
 

@@ -13,14 +13,14 @@ SUITE = "bookworm"
 
 
 def words_of(path: Path) -> list[str]:
-    """The words of a file with one package (or a few) per line and # comments."""
+    """The words of a file that has one package (or a few) per line and # comments."""
     return " ".join(line.split("#")[0] for line in path.read_text().splitlines()).split()
 
 
 def source_lines(targets: str, suite: str = SUITE) -> list[str]:
     """deb lines of a suite: those among `apt-get indextargets` output (origin|codename|uri|component).
 
-    Where there are none, those of another suite of Debian with its name replaced: one mirror has all of them.
+    If there are none, those of another Debian suite with the name replaced: one mirror has all suites.
     """
     found: dict[str, set[str]] = {}
     for target in targets.splitlines():
@@ -53,9 +53,9 @@ def base_key(folder: Path) -> str:
 
 
 def build_base(folder: Path, suite: str = SUITE) -> Path:
-    """A cache folder with base.tar, the userland that `folder`/packages.txt lists: Debian 12, or what `suite` says.
+    """A cache folder with base.tar, the userland that `folder`/packages.txt lists: Debian 12, or `suite`.
 
-    Where `folder` has a twins.txt there is also debs/: the Debian twins that stand-in RPMs are made of.
+    If `folder` has a twins.txt, there is also debs/: the Debian twins from which stand-in RPMs are made.
     """
     title = folder.name if suite == SUITE else suite
     target = cache_dir() / f"base_{title}-{base_key(folder)}"

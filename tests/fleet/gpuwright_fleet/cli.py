@@ -33,7 +33,7 @@ USED_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Built:
-    """What containers are made of; `images` and `wheelhouses` by platform."""
+    """What containers are made from; `images` and `wheelhouses` by platform."""
 
     images: dict[str, str]
     repositories: Path
@@ -54,7 +54,7 @@ def locked(name: str) -> Iterator[None]:
 
 
 def surplus(folders: list[Path], in_use: set[str], now: float) -> list[Path]:
-    """Old cache folders: all but the newest of each kind that no running fleet serves and nobody used within the hour.
+    """Old cache folders: all but the newest of each kind, without those in use or used within the hour.
 
     Another check-out on this machine may have built its own and be about to start hosts from it.
     """
@@ -69,7 +69,7 @@ def surplus(folders: list[Path], in_use: set[str], now: float) -> list[Path]:
 
 
 def prune() -> None:
-    """Builds of former states of the files: a few hundred MB each."""
+    """Remove builds of earlier states of the files: a few hundred MB each."""
     folders = [path for path in cache_dir().glob("*-????????????") if path.is_dir()]
     if len(folders) > 3:  # base, repositories, wheelhouse
         for folder in surplus(folders, containers.served_folders(), time.time()):
@@ -161,7 +161,7 @@ def down(fleet: str) -> None:
 
 
 def reset(fleet: str, only: str | None) -> None:
-    """Hosts back to bare: recreate their containers."""
+    """Return hosts to their bare state: recreate their containers."""
     data = yaml.safe_load(HOSTS_FILE.read_text())
     for name in host_names(data, fleet, only):
         containers.remove(containers.container_name(fleet, name))
@@ -197,7 +197,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(sys.argv[1:] if arguments is None else arguments)
-    # What is built here is installed elsewhere: the same under every umask.
+    # Files built here are installed elsewhere: they must be the same under every umask.
     os.umask(0o022)
     try:
         require_containers()

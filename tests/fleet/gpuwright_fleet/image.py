@@ -13,7 +13,7 @@ from .paths import CONTAINERFILE, DEBIAN_DIR, EL8_DIR, FLEET_DIR, content_hash
 from .podman import podman
 from .shell import FleetError, step
 
-# What a Debian host has in common with the RHEL stand-in: how it is reached, and its hardware.
+# Shared by a Debian host and the RHEL stand-in: how it is reached, and its hardware.
 SHARED_FILES = (
     "etc/ssh/sshd_config.d/10-fleet.conf",
     "etc/sudoers.d/admin",
@@ -24,7 +24,7 @@ SHARED_FILES = (
     "usr/libexec/fleet/init",
     "usr/libexec/fleet/python",
 )
-# And with a kernel that is simulated as theirs is.
+# The same, with a kernel that is simulated like theirs.
 KERNEL_FILES = ("usr/lib/systemd/system/fleet-modules.service", "usr/libexec/fleet/kernel.py")
 CA_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 
@@ -138,7 +138,7 @@ def build_image(name: str, find_parent: Callable[[], str], fill: Callable[[Path]
 
 
 def remove_old_images(newest: str) -> None:
-    """Images of former builds; podman refuses to remove one that a container uses, and that is fine."""
+    """Remove images of earlier builds; podman refuses to remove one that a container uses, which is fine."""
     names = podman("images", "--format", "{{.Repository}}:{{.Tag}}").stdout.split()
     for name in names:
         if name.startswith(newest.rpartition(":")[0] + ":") and name != newest:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from .shell import FleetError
 
-# The Python that a system's installer leaves on it, where the stand-in's userland has none of that version.
+# The Python of a system's installer, if the stand-in's userland has none of that version.
 PYTHON_OF = {"el10": "3.12"}
-# What an environment with pip is made from; distributions pack some of it apart.
+# What an environment with pip is made from; distributions package some of it separately.
 QUESTION = """
 import ctypes, ensurepip, json, ssl, sys, sysconfig, venv
 ensurepip.version()
@@ -39,14 +39,14 @@ class Interpreter:
 
 
 def candidates(version: str) -> list[str]:
-    """Programs that may be this Python; a name in PATH may be a shim that refuses, so each is asked."""
+    """Programs that may be this Python; a name in PATH may be a shim that refuses to run, so each is tried."""
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     found = shutil.which(f"python{version}")
     return [*([found] if found else []), *map(str, sorted(root.glob(f"versions/{version}.*/bin/python{version}")))]
 
 
 def find_python(version: str) -> Interpreter:
-    """This machine's Python of a version such as "3.12". Raises FleetError where none is whole."""
+    """This machine's Python of a version such as "3.12". Raises FleetError if none is complete."""
     for name in candidates(version):
         answer = subprocess.run([name, "-I", "-c", QUESTION], capture_output=True, text=True)
         if answer.returncode == 0:

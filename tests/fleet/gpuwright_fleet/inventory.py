@@ -12,11 +12,11 @@ from .containers import REPOSITORY_HOST, Host
 from .paths import REPO_ROOT
 from .wheelhouse import LOCK_OF, pytorch_of
 
-# Its user changes a version where README says; hosts of tests follow nobody's edits.
+# The demo's user may change a version, as README says; hosts of tests ignore such edits.
 FLEET_OF_USERS = "demo"
 
 PYTORCH_VERSION = "2.13.0"
-# What the report and the pages say of the hosts, by platform.
+# What the report and the pages say about the hosts, by platform.
 SIMULATED = {
     "el8": "the GPUs, their driver's packages and nvidia-smi; the system's name is RHEL's, its programs are Debian's",
     "el9": "the GPUs, their driver's packages and nvidia-smi; the system's name is RHEL's, its programs are Debian's",
@@ -46,7 +46,7 @@ def repository_variables(fingerprints: dict[str, str]) -> dict[str, str]:
 
 
 def apt_repository_variables() -> dict[str, str]:
-    """Where a Debian host finds the stand-ins of NVIDIA's repositories; the keys are those of the RHEL stand-ins."""
+    """Where a Debian host finds the stand-ins for NVIDIA's repositories; the keys are those of the RHEL stand-ins."""
     base = f"http://{REPOSITORY_HOST}"
     return {
         "system_driver_repository_url": f"{base}/cuda-debian12-x86_64/",
@@ -62,7 +62,7 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
         "ansible_ssh_common_args": f"-o UserKnownHostsFile={state / 'known_hosts'} -o StrictHostKeyChecking=yes",
         "verify_expected_gpu_model": hosts[0].gpus[0]["name"],
         "verify_smoke_device": "cpu",
-        # Enough to see the loss fall; a CPU has better things to do.
+        # Enough to see the loss fall, without using more of the CPU.
         "verify_smoke_steps": 10,
         "framework_pytorch_build": "cpu",
         "framework_pytorch_version": PYTORCH_VERSION,
@@ -86,7 +86,7 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
 
 
 def load_group_vars(state: Path) -> None:
-    """Let Ansible read the checkout's inventory/group_vars, which go before what the inventory in `state` says."""
+    """Let Ansible read the checkout's inventory/group_vars, which take precedence over the inventory in `state`."""
     link = state / "group_vars"
     if not link.is_symlink():
         link.symlink_to(os.path.relpath(REPO_ROOT / "inventory" / "group_vars", state))

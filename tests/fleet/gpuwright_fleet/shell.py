@@ -31,7 +31,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def step(title: str) -> Iterator[None]:
-    """Print a step with its duration, and a sign of life every few seconds while it runs."""
+    """Print a step with its duration, and a heartbeat every few seconds while it runs."""
     started = time.monotonic()
     done = threading.Event()
 

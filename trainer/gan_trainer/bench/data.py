@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images per second of each stage of the data path, and of whole ways from the disk to a batch."""
+"""Images per second of each stage of the data path, and of whole paths from the disk to a batch."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from ..data.prefetch import normalise
 from . import timing
 from .timing import rate_of, take_turns
 
-# Of each stage; enough for a median, few enough for a minute.
+# Rounds of each stage: enough for a median, few enough for a minute.
 IMAGES, BATCHES, ROUNDS = 128, 8, 3
-# Epochs from the memory map for one from the files.
+# Epochs from the memory map for each epoch from the files.
 FAST = 20
 PLAIN = "plain loader: Pillow to float32, one by one"
 JPEG_SIZE, JPEG_QUALITY = 256, 90
 
 
 class PlainImageFolder(Dataset):
-    """What one writes first, and what ImageFolder with Resize, CenterCrop, ToTensor and Normalize does: every image
+    """The obvious first version, like ImageFolder with Resize, CenterCrop, ToTensor and Normalize: every image
     becomes a float32 tensor (3, S, S) in [-1, 1] on its own."""
 
     def __init__(self, files: list[Path], size: int) -> None:
@@ -57,7 +57,7 @@ class PlainImageFolder(Dataset):
 
 @contextmanager
 def folder_of(config: Config) -> Iterator[tuple[str, str]]:
-    """A folder of images and what it is: the configured one, or JPEG files made for the occasion."""
+    """A folder of images and its description: the configured one, or JPEG files made for this measurement."""
     if config.data != "synthetic":
         yield config.data, config.data
         return
@@ -100,7 +100,7 @@ def bench_data(config: Config, device: torch.device) -> dict[str, Any]:
 
 
 def stage_arms(files: list[Path], config: Config, device: torch.device) -> dict[str, Callable[[], float]]:
-    """Each stage on what the stage before it gives."""
+    """Each stage, fed with the output of the stage before it."""
     size = config.image_size
     encoded = [file.read_bytes() for file in files]
     decoded = [decode(content, size) for content in encoded]
@@ -127,7 +127,7 @@ def stage_arms(files: list[Path], config: Config, device: torch.device) -> dict[
 
 def decode(content: bytes, size: int) -> Image.Image:
     with Image.open(io.BytesIO(content)) as image:
-        # As the trainer does: a JPEG decoder may skip detail that scaling down would drop.
+        # As in the trainer: a JPEG decoder may skip detail that scaling down would drop.
         image.draft("RGB", (size, size))
         return image.convert("RGB")
 
@@ -156,7 +156,7 @@ def path_arms(
 
 
 class OneByOne(Dataset):
-    """The cache without its way to fetch a whole batch."""
+    """The cache without its method to fetch a whole batch."""
 
     def __init__(self, images: CachedImages) -> None:
         self.images = images

@@ -32,7 +32,7 @@ class FirstClass(nn.Module):
 
 
 class Way(NamedTuple):
-    """How to run it. `make` takes a network in eval mode and an example of noise and gives what is called."""
+    """A way to run it. `make` takes a network in eval mode and example noise, and returns the callable to time."""
 
     name: str
     make: Callable[[nn.Module, Tensor], Network]
@@ -85,14 +85,14 @@ WAYS = (
 def bench_inference(
     generator: nn.Module, shape: int | Sequence[int], device: torch.device, compile_on_cpu: bool = False
 ) -> list[dict[str, Any]]:
-    """Rows `{name, latency_ms, latency_p95_ms, images_per_s, difference}`; None where a GPU is needed.
+    """Rows `{name, latency_ms, latency_p95_ms, images_per_s, difference}`; None if a GPU is needed.
 
-    Latency is of one image, throughput of batches of 64. `difference` is the largest one of a pixel in [-1, 1] from
+    Latency is for one image, throughput for batches of 64. `difference` is the largest one of a pixel in [-1, 1] from
     eager float32. The generator is in eval mode and float32.
     """
     on_gpu = device.type == "cuda"
     generator = generator.to(device)
-    # One image must not depend on what else is in its batch: the same noise for all ways.
+    # An image must not depend on the rest of its batch: the same noise for all ways.
     one, many = (
         torch.randn(n, *sizes(shape), generator=torch.Generator().manual_seed(0)).to(device) for n in (1, BATCH)
     )
@@ -133,7 +133,7 @@ def latency(network: Network, noise: Tensor, device: torch.device) -> list[float
 
 
 def throughput(network: Network, noise: Tensor, device: torch.device) -> float:
-    """Images per s of calls that nobody waits for one by one."""
+    """Images per s of calls that are not waited for individually."""
     for _ in range(WARM_UP):
         network(noise)
     synchronise(device)

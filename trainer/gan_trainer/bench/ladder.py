@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the loop that one writes first to everything switched on, one optimisation at a time."""
+"""From an obvious first loop to everything switched on, one optimisation at a time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def measure_ladder(
 ) -> list[dict[str, Any]]:
     """Rows `{name, images_per_s, ratio, peak_memory_mib}`, ratio to the first rung.
 
-    A rung that needs a GPU has None everywhere on a CPU. `ratio` is None where the first rung differed too much from
+    A rung that needs a GPU has None everywhere on a CPU. `ratio` is None if the first rung differed too much from
     itself to compare with. Of another task than gan the first rung is the trainer's own step.
     """
     on_gpu = device.type == "cuda"
@@ -65,7 +65,7 @@ def measure_ladder(
     plans: dict[str, tuple[Rung, Config]] = {}
     for rung in RUNGS:
         settings.update(rung.settings)
-        # The loop that one writes first is a GAN's.
+        # The obvious first loop is that of a GAN.
         known = rung.loop is None or config.task == "gan"
         if known and (on_gpu or not rung.needs_gpu) and possible(settings, device):
             plans[rung.name] = (rung, replace(config, **settings))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop that one writes first: float32 batches made on the CPU, every setting at its default, losses read each step.
+"""The obvious first loop: float32 batches made on the CPU, every setting at its default, losses read each step.
 
 It trains the same networks with the same losses, optimizer and average as loop.py (without penalties), so that the
 ladder compares speed only.
@@ -60,7 +60,7 @@ class NewcomersLoop:
         d_loss.backward()
         self.d_optimizer.step()
 
-        # The gradients that this leaves in the discriminator are thrown away by the next zero_grad.
+        # The next zero_grad discards the gradients that this leaves in the discriminator.
         self.g_optimizer.zero_grad()
         g_loss = generator_loss(self.config.loss, self.discriminator(fake))
         g_loss.backward()

@@ -6,18 +6,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-# Here, so that a missing library is told before anything is measured.
+# Imported here, so that a missing library is reported before anything is measured.
 import matplotlib
 
 from ..safe_files import replacing
 
-# Draws into files, whatever display there is.
+# Draws into files, whether or not there is a display.
 matplotlib.use("Agg")
 MEASURED, REPORTED = "#1f77b4", "#c7c7c7"
 
 
 def draw(report: dict[str, Any], folder: Path) -> list[Path]:
-    """Write the pictures that the report has numbers for; returns their files."""
+    """Write the pictures for which the report has numbers; returns their files."""
     from matplotlib import pyplot
 
     files = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers reported of the A5 servers (Tesla V100 16 GB). They are as reported: nobody measured them again.
+"""Numbers reported for the A5 servers (Tesla V100 16 GB). They are as reported: nobody has measured them again.
 
 The data set, the network and the image size behind them were not reported, so only ratios can be compared.
 """
@@ -19,7 +19,7 @@ BATCH = {
     64: {"epoch_min": 8.5, "memory_percent": 71},
     128: {"epoch_min": 6.7, "memory_percent": 88},
 }
-# All optimisations together, in times the speed; and what mixed precision was said to save of the memory.
+# Speed-up of all optimisations together; and the share of memory that mixed precision was said to save.
 OVERALL = 2.5
 AMP_MEMORY_SAVED = (0.3, 0.5)
 # Images/s of the largest over the smallest batch, training on V100 and A100: nnU-Net 32 to 128 in float32 and in mixed
@@ -32,7 +32,7 @@ PUBLISHED_TWO_GPU_GAIN = (1.6, 2.0)
 
 
 def contradictions(batch_gain: float | None) -> list[str]:
-    """Sentences on what cannot be or be concluded; `batch_gain` is images/s at 128 over 32, where it was measured."""
+    """Sentences on claims that are impossible or do not follow; `batch_gain`: images/s at 128 over 32, if measured."""
     reported = BATCH[32]["epoch_min"] / BATCH[128]["epoch_min"]
     low, high = PUBLISHED_BATCH_GAIN
     here = "not measured here" if batch_gain is None else f"measured here {batch_gain:.2f} times"
@@ -66,5 +66,5 @@ def _out_of_range(what: str, gain: float, published: tuple[float, float]) -> lis
 
 
 def with_reported(rows: list[dict[str, Any]], key: str, table: dict) -> list[dict[str, Any]]:
-    """Each row with the reported numbers of its `key` beside the measured ones, None where none were reported."""
+    """Each row with the reported numbers of its `key` beside the measured ones, None if none were reported."""
     return [{**row, "reported": dict(table[row[key]]) if row[key] in table else None} for row in rows]

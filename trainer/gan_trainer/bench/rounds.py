@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole trainings measured in turns: what fails or does not fit leaves a note, and the others go on."""
+"""Whole training runs measured in turn: one that fails or does not fit leaves a note, and the others continue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Say = Callable[[str], None]
 class Taken(NamedTuple):
     """Of one arm: its median rate, the median paired ratio to the first arm (None: noise), and the last measurement.
 
-    `found` is None, and `note` says why, where a round failed; a noisy arm has a rate and no ratio.
+    `found` is None, and `note` says why, if a round failed; a noisy arm has a rate but no ratio.
     """
 
     images_per_s: float | None
@@ -29,7 +29,7 @@ class Taken(NamedTuple):
 
 
 def in_turns(arms: dict[str, Callable[[], Measured]], rounds: int, say: Say) -> dict[str, Taken]:
-    """Every arm once in each round, forth and back in turns. Those without a ratio to compare with have none."""
+    """Every arm once in each round, in alternating order. Arms that cannot be compared have no ratio."""
     rates: dict[str, list[float]] = {name: [] for name in arms}
     last: dict[str, Measured] = {}
     notes: dict[str, str] = {}

@@ -28,7 +28,7 @@ BATCH_SIZES = (32, 64, 128)
 PRECISIONS = {"fp32": ("fp32", 1), "tf32": ("tf32", 1), "amp": ("auto", 1), "amp_2_gpus": ("auto", 2)}
 NEEDS_GPU = "needs a GPU"
 NOT_RUN = {"ratio": None, "images_per_s": None}
-# On a CPU a table must be there in a minute: the shape of a training, not its size.
+# On a CPU, a table must be finished in a minute: the structure of a training run, not its size.
 REDUCED: dict[str, Any] = {
     "image_size": 32,
     "channels": 8,
@@ -54,7 +54,7 @@ def bench(
     on_gpu = device.type == "cuda"
     if not on_gpu:
         config = replace(config, **REDUCED)
-        # At this size threads cost more than they give, and on a busy machine they wait for each other.
+        # At this size, threads cost more than they gain, and on a busy machine they wait for each other.
         torch.set_num_threads(1)
     steps = steps or (STEPS if on_gpu else REDUCED_STEPS)
     images = images_per_epoch(config)
@@ -76,7 +76,7 @@ def bench(
     report["ladder"] = measure_ladder(
         replace(config, batch_size=ladder_batch(config, on_gpu)), device, steps, ROUNDS, say
     )
-    # A trial at reduced size is no answer to what was reported of a GPU.
+    # A trial at reduced size cannot be compared with what was reported for a GPU.
     measured = on_gpu and config.task == "gan"
     batch, ladder = (report["batch"], report["ladder"]) if measured else ([NOT_RUN], [NOT_RUN])
     report["claims"] = claims(report["precision"], batch, ladder)
@@ -85,7 +85,7 @@ def bench(
 
 
 def images_per_epoch(config: Config) -> int:
-    """Of the configured folder; of tar shards and the synthetic set what synthetic_images says. Raises DataError."""
+    """Number in the configured folder; for tar shards and the synthetic set, synthetic_images. Raises DataError."""
     if config.data == "synthetic" or config.data.endswith(".tar"):
         return config.synthetic_images
     return len(make_dataset(replace(config, cache_dir="")))
@@ -145,9 +145,9 @@ def precision_rows(
 
 
 def why_not(precision: str, count: int, device: torch.device) -> str:
-    """Why a row of the table of precision is not run here, "" where it is."""
+    """Why a row of the precision table is not run here, "" if it is."""
     if device.type != "cuda":
-        # A CPU computes half precision as a favour: its speed would say something false.
+        # A CPU does not compute half precision at speed: its figure would be misleading.
         return "" if precision == "fp32" else NEEDS_GPU
     if torch.cuda.device_count() < count:
         return f"needs {count} GPUs"
@@ -157,7 +157,7 @@ def why_not(precision: str, count: int, device: torch.device) -> str:
 def batch_rows(
     config: Config, device: torch.device, steps: int, rounds: int, say: Say, images: int
 ) -> list[dict[str, Any]]:
-    """As configured but for the batch; the learning rate does not matter to the time."""
+    """As configured except for the batch; the learning rate does not affect the time."""
     arms: dict[str, Callable[[], Measured]] = {
         str(size): partial(measure, replace(config, batch_size=size), device, max(2, steps * BATCH_SIZES[0] // size))
         for size in BATCH_SIZES
@@ -170,13 +170,13 @@ def batch_rows(
 
 
 def nothing(not_run: str = "") -> dict[str, Any]:
-    """A row before its measurement, or for ever, with the reason in `not_run`."""
+    """A row before its measurement, or permanently, with the reason in `not_run`."""
     values = ("epoch_s", "images_per_s", "ratio", "spread", "memory_fraction", "allocated_fraction")
     return {**dict.fromkeys(values), "note": "", "not_run": not_run}
 
 
 def take(row: dict[str, Any], taken: Taken, images: int) -> None:
-    """Put the rounds of an arm into its row; what did not fit the card, or failed, leaves a note there instead."""
+    """Put the rounds of an arm into its row; one that did not fit the card, or failed, leaves a note there instead."""
     row["note"] = taken.note
     if taken.found is None or taken.images_per_s is None or taken.spread is None:
         return

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fair timing on a machine that does other things too: arms take turns, and what counts is the median of paired ratios.
+"""Fair timing on a machine that also does other work: arms take turns, and the median of paired ratios counts.
 
-A slow minute then hits every arm. Where an arm, or the first one, differs from itself by more than MAX_SPREAD from
-round to round, their ratio would say more about the machine than about the arms, so there is none.
+A slow minute then affects every arm. If an arm, or the first one, varies by more than MAX_SPREAD from round to round,
+their ratio would say more about the machine than about the arms, so there is none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 MAX_SPREAD = 0.15
 MANY_ROUNDS = 8
-# What counts as time, in s. On a CPU that others use too, time.process_time with one thread tells more.
+# The clock, in s. On a CPU that others use, too, time.process_time with one thread is more accurate.
 clock = time.perf_counter
 
 Arm = Callable[[], float]
@@ -31,7 +31,7 @@ class Result(NamedTuple):
 
 
 def take_turns(arms: dict[str, Arm], rounds: int) -> list[Result]:
-    """Run every arm once in each round, forth and back in turns; an arm returns its rate."""
+    """Run every arm once in each round, in alternating order; an arm returns its rate."""
     rates: dict[str, list[float]] = {name: [] for name in arms}
     for number in range(rounds):
         for name in list(arms) if number % 2 == 0 else reversed(list(arms)):
@@ -40,7 +40,7 @@ def take_turns(arms: dict[str, Arm], rounds: int) -> list[Result]:
 
 
 def summarise(rates: dict[str, list[float]]) -> list[Result]:
-    """Results in the order of the arms; the first arm is what the others are compared with."""
+    """Results in the order of the arms; the others are compared with the first arm."""
     first = next(iter(rates.values()))
     results = []
     for name, own in rates.items():
@@ -51,7 +51,7 @@ def summarise(rates: dict[str, list[float]]) -> list[Result]:
 
 
 def spread(rates: list[float]) -> float:
-    """(highest - lowest) / median; of the middle half alone where there are rounds enough to do without the rest."""
+    """(highest - lowest) / median; only of the middle half if there are enough rounds."""
     if len(rates) < MANY_ROUNDS:
         return (max(rates) - min(rates)) / statistics.median(rates)
     low, middle, high = statistics.quantiles(rates, n=4, method="inclusive")
@@ -59,7 +59,7 @@ def spread(rates: list[float]) -> float:
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait until a GPU has done what it was told; its calls return before."""
+    """Wait until a GPU has finished its work; its calls return earlier."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

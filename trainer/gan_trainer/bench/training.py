@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One training measured: images/s after a warm-up, its part of the GPU's memory, and whether it stayed sound."""
+"""Measures one training run: images/s after a warm-up, its share of the GPU's memory, and whether it stayed sound."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Measured(NamedTuple):
 
 
 def make_batches(config: Config, count: int, pinned: bool) -> list[Tensor]:
-    """A few uint8 batches (count, 3, S, S) in the host's memory: the data path is measured apart (bench data)."""
+    """A few uint8 batches (count, 3, S, S) in the host's memory: the data path is measured separately (bench data)."""
     images = SyntheticImages(config.image_size, DISTINCT_BATCHES * count, config.seed)
     made = torch.stack([images[index] for index in range(len(images))])
     return [part.pin_memory() if pinned else part for part in made.split(count)]
@@ -72,7 +72,7 @@ def measure_loop(
     if on_gpu:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
-    # CUDA graphs are recorded after a few ordinary steps.
+    # CUDA graphs are recorded after a few normal steps.
     for number in range(max(WARM_UP, min(steps, WARM_UP_OF_RANKS + 1))):
         step(batches[number % len(batches)])
     synchronise(device)
@@ -93,7 +93,7 @@ def measure_loop(
 
 
 def measure(config: Config, device: torch.device, steps: int, ranks: Ranks = ALONE) -> Measured:
-    """The training of `config` on this process's device; `images_per_s` counts this rank's images."""
+    """Measure `config` on this process's device; `images_per_s` counts this rank's images."""
     batches = make_batches(config, ranks.share(config.batch_size), device.type == "cuda")
     trainer = make_trainer(config, device, ranks)
     try:
@@ -147,11 +147,11 @@ def _run_rank(job: Path) -> None:
     with join(device.type == "cuda", config.cuda_graphs) as ranks:
         device = torch.device("cuda", ranks.local_rank) if device.type == "cuda" else device
         found = measure(config, device, given["steps"], ranks)
-        # The slowest rank is the training's rate: each step waits for all.
+        # The slowest rank sets the rate: each step waits for all.
         slowest = ranks.largest(torch.tensor([1.0 / found.images_per_s], dtype=torch.float64))
         bad = ranks.largest(torch.tensor([not found.stable], dtype=torch.int64))
         if ranks.first:
             whole = found._replace(images_per_s=ranks.world / float(slowest), stable=not bool(bad))
             job.with_suffix(".answer").write_text(json.dumps(whole._asdict()), encoding="utf-8")
-        # A process that leaves early takes the connections of the others with it.
+        # A process that ends early would break the connections of the others.
         ranks.wait()

@@ -14,9 +14,9 @@ from .images import DataError
 class Batches:
     """Index lists for steps `start` to `end`: a new order in every epoch, a pure function of seed and step.
 
-    So the step alone is the sampler's position: a resumed run goes on with the very batch that an uninterrupted one
-    would have had. A global batch is cut into one slice for each rank, so the images of a step do not depend on the
-    number of GPUs. What an epoch leaves over after its last full batch is left out of it.
+    So the step alone is the sampler's position: a resumed run continues with exactly the batch that an uninterrupted
+    one would have had. A global batch is cut into one slice for each rank, so the images of a step do not depend on the
+    number of GPUs. Images that remain after an epoch's last full batch are left out of that epoch.
     """
 
     def __init__(self, images: int, batch_size: int, seed: int, start: int, end: int, ranks: Ranks = ALONE) -> None:

@@ -21,12 +21,12 @@ from ..safe_files import replacing
 from .images import BadImages, DataError, FolderImages
 from .pixels import UNREADABLE, decode_image
 
-# Counts changes of what decode_image makes of the same file.
+# Incremented when decode_image gives a different result for the same file.
 DECODER = 2
 
 
 def pages_read() -> tuple[int, int]:
-    """What this thread has read from disks so far: blocks, and page faults that waited for one."""
+    """What this thread has read from disks so far: blocks, and page faults that waited for a disk."""
     used = resource.getrusage(resource.RUSAGE_THREAD)
     return used.ru_inblock, used.ru_majflt
 
@@ -46,14 +46,14 @@ class CachedImages(Dataset):
     def map(self) -> np.ndarray:
         with self.file.open("rb") as file:
             self.pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        # Images are taken at random: each page missed would read the disk's whole read-ahead, most of it for nothing.
+        # Images are read at random: each page fault would read the disk's whole read-ahead, most of it for nothing.
         self.pages.madvise(mmap.MADV_RANDOM)
         return np.frombuffer(self.pages, np.uint8).reshape(self.count, 3, self.size, self.size)
 
     def take(self, indices: list[int]) -> np.ndarray:
         """A copy of these images.
 
-        Their pages are asked for as long as some come from the disk: of what is in memory the asking only costs time.
+        Their pages are requested as long as some come from the disk: for what is in memory, requests only cost time.
         """
         before = pages_read()
         if self.from_disk:
@@ -63,7 +63,7 @@ class CachedImages(Dataset):
         return images
 
     def fetch(self, indices: list[int]) -> None:
-        """Ask for exactly the pages of these images, all at once: without read-ahead each page waits for its own."""
+        """Request exactly the pages of these images, all at once: without read-ahead, each would wait separately."""
         length = 3 * self.size * self.size
         for index in indices:
             place = index % self.count * length
@@ -77,7 +77,7 @@ class CachedImages(Dataset):
         return torch.from_numpy(self.take([index])[0])
 
     def __getitems__(self, indices: list[int]) -> Tensor:
-        """The batch that DataLoader asks for, without its way over single images.
+        """The batch that DataLoader asks for, without its detour through single images.
 
         One thread's gather fills the memory bus, and it lets Python's other threads run.
         """
@@ -109,14 +109,14 @@ class Decoded(Dataset):
 
 
 def cache_file(source: FolderImages, cache_dir: Path) -> Path:
-    """Its name changes with size, names, dates and lengths of the images, so a changed folder gets a new cache."""
+    """The cache's file, named after size, names, dates and lengths of the images: a changed folder gets a new one."""
     seen = [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in source.files]
     digest = hashlib.sha256(json.dumps([DECODER, source.size, source.background, seen]).encode()).hexdigest()[:16]
     return cache_dir / f"images-{source.size}-{digest}.u8"
 
 
 def wait_for_cache(source: FolderImages, cache_dir: Path, silent_seconds: float = 600.0) -> None:
-    """Until another process has made the cache, however long that takes; DataError when its file stops growing.
+    """Wait until another process has made the cache, however long that takes; DataError if its file stops growing.
 
     A barrier of torch.distributed would give up after its time-out while a large folder is still being decoded.
     """
@@ -137,7 +137,7 @@ def growing(file: Path) -> list[int]:
     """Sizes in bytes of the unfinished files of a cache."""
     sizes = []
     for part in file.parent.glob(f"{file.stem}.*.tmp"):
-        # It gets its name, or goes, at any moment.
+        # It may be renamed or removed at any moment.
         with suppress(OSError):
             sizes.append(part.stat().st_size)
     return sizes
@@ -146,9 +146,9 @@ def growing(file: Path) -> list[int]:
 def write_cache(
     source: FolderImages, cache_dir: Path, max_bad: int, workers: int, prepare: Callable[[int], None] | None = None
 ) -> Path:
-    """Decode every image of the folder once; returns the file, at once when it is there already.
+    """Decode every image of the folder once; returns the file, at once if it already exists.
 
-    Unreadable images are named and left out; more than `max_bad` raise DataError. The file gets its name when it is
+    Unreadable images are named and left out; more than `max_bad` raise DataError. The file gets its name once it is
     complete. It takes 3 * S * S bytes for each image.
     """
     file = cache_file(source, cache_dir)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training is fed with, told before it starts: images found, used and left out, their sizes and modes."""
+"""The training data, reported before training starts: images found, used and left out, their sizes and modes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .files import SUFFIXES
 from .images import FolderImages, LabelledImages, OwnImages
 from .pixels import ALPHA, ORIENTATION, UNREADABLE
 
-# Images whose head is read, evenly over all: enough for a rare kind, and a second on a network file system.
+# Images whose header is read, spread evenly over all: enough to find a rare kind, in a second on a network file system.
 LOOKED_AT = 500
 KINDS_NAMED = 5
 
 
 def describe(config: Config) -> list[str]:
-    """What `data` holds, one line each; DataError when nothing can be trained on."""
+    """What `data` contains, one line each; DataError if there is nothing to train on."""
     if config.data == "synthetic":
         return [
             f"data: synthetic, {config.synthetic_images} made-up discs that prove the machine and teach nothing; "
@@ -30,7 +30,7 @@ def describe(config: Config) -> list[str]:
     if is_own(config.data):
         return [f"data: {len(OwnImages(config))} images from {config.data}"]
     if config.data.endswith(".tar"):
-        # Imported here, since no other kind of data needs the library.
+        # Imported here, since no other kind of data needs this library.
         from .shards import list_shards
 
         shards = list_shards(config.data)
@@ -52,7 +52,7 @@ def describe(config: Config) -> list[str]:
 
 
 def look(files: list[Path], config: Config) -> list[str]:
-    """Sizes and modes from the heads of some of the images, one line; what is unreadable is the loader's business."""
+    """Sizes and modes from the headers of some of the images, one line; the loader deals with unreadable ones."""
     step = max(1, len(files) // LOOKED_AT)
     sizes: list[tuple[int, int]] = []
     modes: Counter[str] = Counter()

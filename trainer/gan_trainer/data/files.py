@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image files of a folder: found at any depth, and counted where they are left out."""
+"""The image files of a folder: found at any depth, and counted if they are left out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUFFIXES = (".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", "
 
 @dataclass
 class Listing:
-    """The files of a folder; `left_out` counts what is no image here, by its suffix or the reason."""
+    """The files of a folder; `left_out` counts files that are not images here, by suffix or reason."""
 
     files: list[Path] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)

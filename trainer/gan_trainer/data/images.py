@@ -24,7 +24,7 @@ class DataError(UsageError):
 
 
 class BadImages:
-    """Names each unreadable image once on stderr; raises DataError when they are more than `limit`."""
+    """Names each unreadable image once on stderr; raises DataError if there are more than `limit`."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -53,7 +53,7 @@ class OwnImages(Dataset):
         return len(self.images)
 
     def __getitem__(self, index: int) -> Tensor | tuple[Tensor, int]:
-        """The image, and its class where there are classes."""
+        """The image, and its class if there are classes."""
         image: Any = self.images[index]
         label: Any = None
         if isinstance(image, tuple) and len(image) == 2:
@@ -108,7 +108,7 @@ class FolderImages(Dataset):
         self.files = self.listing.files
         if not self.files:
             raise DataError(f"data: {folder!r} holds no file ending in {', '.join(SUFFIXES)}")
-        # Without one readable file the search for the next one would not end.
+        # Without any readable file, the search for the next one would not end.
         self.size, self.background, self.bad = size, background, BadImages(min(max_bad, len(self.files) - 1))
 
     def __len__(self) -> int:
@@ -118,7 +118,7 @@ class FolderImages(Dataset):
         return self.find(index)[0]
 
     def find(self, index: int) -> tuple[Tensor, int]:
-        """The image, and the number of the file that it is from."""
+        """The image, and the number of the file that it comes from."""
         while True:
             path = self.files[index]
             try:
@@ -129,7 +129,7 @@ class FolderImages(Dataset):
 
 
 class LabelledImages(FolderImages):
-    """The same with classes: an image's is the number of its folder directly below the data's, in order of names."""
+    """The same with classes: an image's class is the number of its folder directly below `data`, in order of names."""
 
     def __init__(self, folder: str, size: int, max_bad: int, background: str, classes: int) -> None:
         super().__init__(folder, size, max_bad, background)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the configuration to a loader of uint8 batches (N, 3, S, S).
 
-They stay uint8 until the device normalises them (prefetch.py), so a quarter of float32's bytes travel there.
+They stay uint8 until the device normalises them (prefetch.py), so only a quarter of float32's bytes are copied.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ def open_loader(
         workers = min(workers, streamed.most_workers())
         order["batch_size"] = None
     else:
-        # A worker would only pass on what the memory map holds already, at the price of a copy.
+        # A worker would only pass on what is already in the memory map, at the cost of a copy.
         workers = workers if config.num_workers > 0 or not isinstance(dataset, CachedImages) else 0
         batches = Batches(len(dataset), config.batch_size, config.seed, start, config.steps, ranks)
         order.update(batch_sampler=batches, collate_fn=collate)
     if workers:
-        # persistent_workers: an epoch's end is no reason to start processes; here one pass is the whole training.
+        # persistent_workers: the end of an epoch must not restart processes; here, one pass is the whole training run.
         order.update(prefetch_factor=config.prefetch_factor, persistent_workers=True, worker_init_fn=prepare)
-    # Its own random numbers: the training's stay those of a run that was never interrupted.
+    # A separate random generator: the training run's numbers stay those of an uninterrupted one.
     order.update(generator=torch.Generator().manual_seed(config.seed))
     try:
         yield DataLoader(dataset, num_workers=workers, pin_memory=pin_memory, **order)

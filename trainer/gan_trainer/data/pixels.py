@@ -13,7 +13,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-# What Pillow raises for a damaged file, and what is raised here for numbers that are no picture.
+# What Pillow raises for a damaged file, and what is raised here for numbers that are not a picture.
 UNREADABLE = (OSError, ValueError, SyntaxError, UnidentifiedImageError, Image.DecompressionBombError)
 ORIENTATION = 274
 # Modes with transparency of each pixel; that of LAB is a colour.
@@ -58,7 +58,7 @@ def square_of(source: bytes | BinaryIO | Path, size: int, background: str) -> Im
         # Pillow names an object in memory.
         raise UnidentifiedImageError("it has no image format that Pillow knows, or is damaged in its header") from None
     with opened as image:
-        # Lets the JPEG decoder skip detail that scaling down would drop.
+        # Allows the JPEG decoder to skip detail that scaling down would drop.
         image.draft("RGB", (size, size))
         edge = min(image.size)
         left, top = (image.width - edge) // 2, (image.height - edge) // 2
@@ -82,6 +82,6 @@ def to_rgb(image: Image.Image, background: str) -> Image.Image:
         raise ValueError("its 32-bit numbers do not say what is white; save it in 8 or 16 bits")
     if image.mode in ALPHA or "transparency" in image.info:
         seen = image.convert("RGBA")
-        # Before scaling: the colours under full transparency are whatever the editor left there.
+        # Before scaling: under full transparency, the colours are whatever an editor left there.
         return Image.alpha_composite(Image.new("RGBA", seen.size, background), seen).convert("RGB")
     return image.convert("RGB")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way of a batch to the device: pinned uint8, copied and normalised on a CUDA stream of its own."""
+"""The path of a batch to the device: pinned uint8, copied and normalised on a separate CUDA stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
-# Batches ready beside the one in use.
+# Batches ready in addition to the one in use.
 DEPTH = 2
 
 
@@ -23,7 +23,7 @@ def normalise(images: Tensor, device: torch.device, layout: torch.memory_format 
 
 
 def to_device(batch: Any, device: torch.device, layout: torch.memory_format) -> Any:
-    """Images normalised; of images and classes the classes as they are."""
+    """Normalised images; if there are classes, they are copied unchanged."""
     if isinstance(batch, Tensor):
         return normalise(batch, device, layout)
     images, labels = batch
@@ -72,19 +72,19 @@ class Prefetcher:
         while following is not None:
             current = torch.cuda.current_stream(self.device)
             current.wait_stream(stream)
-            # Allocated on the side stream, used on this one: its memory is free again only when both are done.
+            # Allocated on the side stream, used on this one: its memory is free only after both are done.
             for tensor in (following,) if isinstance(following, Tensor) else following:
                 tensor.record_stream(current)
             batch, following = following, None
             yield batch
-            # Back here the step's kernels are queued, and the copy runs beside them.
+            # At this point, the step's kernels are queued, and the copy runs beside them.
             following = prepare()
 
 
 def in_background(items: Iterable[Any], depth: int, begin: Callable[[], None] = lambda: None) -> Iterator[Any]:
-    """The same items, taken by a thread that stays `depth` ahead; its exception is raised here, in its turn.
+    """The same items, taken by a thread that stays `depth` ahead; its exception is raised here, in order.
 
-    The thread calls `begin` first: a new thread uses GPU 0 until it is told otherwise.
+    The thread calls `begin` first: a new thread uses GPU 0 by default.
     """
     ready: queue.Queue = queue.Queue(depth)
     ended = threading.Event()

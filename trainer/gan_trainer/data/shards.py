@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""WebDataset tar shards: large reads in a row, for image sets that a file system of small files would slow down."""
+"""WebDataset tar shards: large sequential reads, for image sets that would be slow as small files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .pixels import UNREADABLE, decode_image
 if TYPE_CHECKING:
     from ..config import Config
 
-# Encoded images among which the next one is drawn: shards are read from front to back.
+# Encoded images from which the next one is drawn: shards are read from front to back.
 SHUFFLE_BUFFER = 512
 
 
 def list_shards(data: str) -> list[str]:
-    """The shards that a pattern such as data/{000..009}.tar names; DataError when one is not there."""
+    """The shards that a pattern such as data/{000..009}.tar names; DataError if one does not exist."""
     shards = list(webdataset.shardlists.expand_urls(data))
     missing = [name for name in shards if "://" not in name and not Path(name).is_file()]
     if missing:
@@ -36,8 +36,8 @@ def list_shards(data: str) -> list[str]:
 class ShardImages(IterableDataset):
     """Endless batches of uint8 images (N, 3, S, S): each epoch has a new order of shards.
 
-    Every worker of every rank reads shards of its own. The order is a function of seed, step, and the numbers of ranks
-    and workers; with the same numbers a resumed run goes on with the batch that an uninterrupted one would have had.
+    Every worker of every rank reads its own shards. The order is a function of seed, step, and the numbers of ranks
+    and workers; with the same numbers a resumed run continues with the batch that an uninterrupted one would have had.
     It reads what came before without decoding it. An unreadable image is named and replaced by its neighbour.
     """
 
@@ -51,7 +51,7 @@ class ShardImages(IterableDataset):
             )
 
     def most_workers(self) -> int:
-        """More would find no shard."""
+        """The highest useful number of workers: more would find no shard."""
         return len(self.shards) // self.ranks.world
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -70,7 +70,7 @@ class ShardImages(IterableDataset):
         """The decoded images of one of all streams, from number `skip` on."""
         bad, last, owed = BadImages(self.max_bad), None, 0
         for number, (name, encoded) in enumerate(self.samples(stream, streams, bad)):
-            # One before is decoded too: it may have to stand in for its neighbour.
+            # The image before is also decoded: it may have to replace its neighbour.
             if number < skip - 1:
                 continue
             try:

@@ -15,7 +15,7 @@ from .. import CPUS_AT_START
 from ..parallel.distributed import Ranks
 from ..stop_signal import STOP_SIGNALS
 
-# More of them gain nothing before the disk or the memory bus is the limit.
+# More workers gain nothing: the disk or the memory bus becomes the limit.
 MAX_WORKERS = 16
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 
@@ -31,13 +31,13 @@ def default_workers(device: torch.device, ranks: Ranks) -> int:
         return count_workers(len(CPUS_AT_START), ranks.local_world)
     own = cpus_near(pci_address(device.index or 0))
     sharing = sum(cpus_near(pci_address(index)) == own for index in range(ranks.local_world))
-    # A launcher that binds each process has divided the CPUs already.
+    # A launcher that binds each process has already divided the CPUs.
     bound = not own <= CPUS_AT_START and len(CPUS_AT_START) < (os.cpu_count() or 1)
     return count_workers(len(own & CPUS_AT_START or CPUS_AT_START), 1 if bound else sharing)
 
 
 def pci_address(index: int) -> str:
-    """Such as 0000:3b:00.0 for the GPU with this index; empty where torch (before 2.5) does not tell."""
+    """Such as 0000:3b:00.0 for the GPU with this index; empty if torch (before 2.5) does not provide it."""
     # The types of torch do not list the address.
     gpu: Any = torch.cuda.get_device_properties(index)
     if not hasattr(gpu, "pci_bus_id"):
@@ -46,9 +46,9 @@ def pci_address(index: int) -> str:
 
 
 def cpus_near(address: str, devices: Path = PCI_DEVICES) -> set[int]:
-    """CPUs of the NUMA node at which a PCI device is attached; every CPU at start where the kernel does not say."""
+    """CPUs of the NUMA node at which a PCI device is attached; every CPU at start if the kernel does not say."""
     try:
-        # The kernel's list, such as 0-9,20-29. It holds all CPUs where there is one node.
+        # The kernel's list, such as 0-9,20-29. It has all CPUs if there is one node.
         text = (devices / address / "local_cpulist").read_text(encoding="ascii").strip() if address else ""
     except OSError:
         text = ""
@@ -60,8 +60,8 @@ def cpus_near(address: str, devices: Path = PCI_DEVICES) -> set[int]:
 
 
 def prepare_worker(ending: Event, worker: int) -> None:
-    """Undo in a data worker what it inherits to its harm, and leave it to the trainer when to end."""
-    # OpenMP may have tied its parent to one core.
+    """Undo in a data worker the harmful settings that it inherits, and let the trainer decide when it ends."""
+    # OpenMP may have bound its parent to one core.
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, CPUS_AT_START)
     # systemd and Slurm signal every process of a job, but the trainer still needs its workers: it saves first, and a

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training step and the run around it: precision, speed, memory, what goes wrong."""
+"""The training step and the run around it: precision, speed, memory, failures."""

@@ -24,7 +24,7 @@ SMALLEST = 8
 def largest_fitting(fits: Callable[[int], bool], most: int, rounding: str) -> int:
     """The largest size up to `most` that fits: a power of two, or with rounding "eight" any multiple of 8.
 
-    Doubles until it no longer fits, then halves the gap. What fits must also fit when smaller. 0: nothing does.
+    Doubles until it no longer fits, then halves the gap. All sizes below one that fits must also fit. 0: none does.
     """
     good, bad = 0, SMALLEST
     while bad <= most and fits(bad):
@@ -39,9 +39,9 @@ def largest_fitting(fits: Callable[[int], bool], most: int, rounding: str) -> in
 
 
 def peak_of_step(config: Config, device: torch.device, precision: Precision) -> int:
-    """Bytes of the GPU in use at the peak of two steps and a grid of samples, by whomever; raises OutOfMemoryError.
+    """Bytes of the GPU in use, by any process, at the peak of two steps and a grid of samples; raises OutOfMemoryError.
 
-    Two, because Adam makes its moments in the first. Reserved bytes count, since no other process can use them. The
+    Two, because Adam creates its moments in the first. Reserved bytes count, since no other process can use them. The
     grid has its own measurement: CUDA graphs keep what a step needs, and it comes on top.
     """
     gc.collect()
@@ -65,14 +65,14 @@ def peak_of_step(config: Config, device: torch.device, precision: Precision) -> 
 
 
 def gradient_bytes(config: Config) -> int:
-    """Of all networks, which DistributedDataParallel keeps in buckets of its own."""
+    """Bytes of all networks' gradients, which DistributedDataParallel keeps in separate buckets."""
     with torch.device("meta"):
         networks = make_task(config).build().values()
     return sum(weight.numel() * weight.element_size() for network in networks for weight in network.parameters())
 
 
 def open_channels(device: torch.device, ranks: Ranks) -> None:
-    """One exchange between the GPUs: NCCL takes its buffers with the first, and they count as others' from then on."""
+    """One exchange between the GPUs: NCCL allocates its buffers with the first; they then count as others'."""
     if ranks.world > 1 and device.type == "cuda":
         distributed.all_reduce(torch.zeros(1, device=device))
         torch.cuda.synchronize(device)
@@ -89,9 +89,9 @@ def find_batch_size(
 ) -> int:
     """A global batch_size whose parts fill `memory_target` of `memory` bytes on each GPU, verified by a last real step.
 
-    `measure` returns a step's peak in bytes, `most` limits the global batch. Raises UserError when 8 images do not fit.
+    `measure` returns a step's peak in bytes, `most` limits the global batch. Raises UserError if 8 images do not fit.
     """
-    # A step with every penalty is the one that must fit.
+    # The step that must fit is one with every penalty.
     plain = replace(config, penalty_every=1)
     parts = config.accumulate * ranks.world
     open_channels(device, ranks)
@@ -105,7 +105,7 @@ def find_batch_size(
         return peak <= room
 
     found = largest_fitting(fits, most // parts, config.batch_rounding)
-    # The fragments that the search left may be what breaks it: once more from an empty cache.
+    # Fragments left by the search may be the reason for failing: try once more from an empty cache.
     while found and not fits(found):
         found = found // 2 if config.batch_rounding == "power_of_two" else found - SMALLEST
     # The smallest of all ranks.

@@ -17,7 +17,7 @@ from .train import check_parts, choose_device, newest_state
 
 
 def check(config: Config, resume: str, processes: int) -> list[str]:
-    """What the data hold, one line each; raises the UserError that the training would, in `processes` on this node."""
+    """What the data contain, one line each; raises the UserError that training in `processes` here would."""
     device = choose_device(config.device)
     on_gpu = device.type == "cuda"
     faults = impossible_on_gpus(config, processes) if on_gpu else []

@@ -4,8 +4,8 @@
 Gradient penalties differentiate twice. Compiled code has been silently wrong there (pytorch issue 91469), and now
 refuses it. Compiled code is
 slow or wrong on Volta and older: Triton has no tensor cores there, and float16 products came out as zero (pytorch
-issue 127157). So `auto` is on from compute capability 8.0 only. What else a task has compiled, as a GAN its penalty,
-goes through the same check.
+issue 127157). So `auto` is on from compute capability 8.0 only. Anything else that a task has compiled, such as a GAN's
+penalty, goes through the same check.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def choose_compile(wanted: str, capability: Capability) -> tuple[bool, str]:
 
 
 def compile_networks(trainer: Trainer, compiler: Compiler = torch.compile) -> list[str]:
-    """Compile the trainer's networks and penalty where that is wanted and proves right; one line for each path."""
+    """Compile the trainer's networks and penalty if that is wanted and proves right; one line for each path."""
     capability = torch.cuda.get_device_capability(trainer.device) if trainer.on_gpu else None
     wanted, because = choose_compile(trainer.config.compile, capability)
     if not wanted:
@@ -50,7 +50,7 @@ def compile_networks(trainer: Trainer, compiler: Compiler = torch.compile) -> li
     count = max(1, trainer.ranks.share(trainer.config.batch_size) // trainer.config.accumulate)
     images = torch.rand(count, 3, trainer.config.image_size, trainer.config.image_size, device=trainer.device) * 2 - 1
     images = images.to(memory_format=trainer.layout)
-    # Numbers of its own: the training's go on as without compilation.
+    # Separate random numbers: the training run's continue as without compilation.
     random = torch.Generator(trainer.device).manual_seed(trainer.config.seed)
     batch = {**trainer.task.draw(count, random), "images": images}
     if trainer.config.classes:
@@ -60,7 +60,7 @@ def compile_networks(trainer: Trainer, compiler: Compiler = torch.compile) -> li
     for name, inputs in examples.items():
         network = trainer.networks[name]
         if trainer.ranks.world > 1 and any(isinstance(part, nn.SyncBatchNorm) for part in network.modules()):
-            # Its forward pass waits for all processes, and one that cannot compile would not come.
+            # Its forward pass waits for all processes, and one that cannot compile would not join.
             lines.append(f"{name} runs eagerly: its batch norm takes statistics over {trainer.ranks.world} processes")
             continue
         eager = network.forward
@@ -83,7 +83,7 @@ def compile_checked(
     *inputs: Tensor,
     precision: Precision | None = None,
 ) -> tuple[Callable, str]:
-    """`traceable` compiled, where it gives what `eager` does on all ranks, or else `eager`; and a line about it."""
+    """`traceable` compiled, if it gives the same as `eager` on all ranks, else `eager`; and a line about it."""
     precision = precision or trainer.precision
     compiled, fault = try_to_compile(compiler, traceable)
     fault = fault or compare(network, eager, compiled, inputs, precision)
@@ -93,7 +93,7 @@ def compile_checked(
 
 
 def try_to_compile(compiler: Compiler, function: Callable) -> tuple[Callable, str]:
-    """The compiled function and '', or the function itself and why not: the ranks must come to their agreement."""
+    """The compiled function and '', or the function itself and why not: no exception, since the ranks must agree."""
     try:
         return compiler(function), ""
     # A compiler fails in more ways than can be listed.
@@ -119,7 +119,7 @@ def agreed(trainer: Trainer, fault: str) -> bool:
 def compare(
     network: nn.Module, eager: Callable, compiled: Callable, inputs: Sequence[Tensor], precision: Precision
 ) -> str:
-    """'' when both give the same values and parameter gradients, else what differs; the network is left as it was."""
+    """'' if both give the same values and parameter gradients, else what differs; the network is left as it was."""
     buffers = [buffer.clone() for buffer in network.buffers()]
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
 
@@ -149,7 +149,7 @@ def compare(
 
 
 def farther(found: Sequence[Tensor], usual: Sequence[Tensor], exact: Sequence[Tensor]) -> str:
-    """'' when compiled code is about as near to the exact values as eager mode: all together, and the worst tensor."""
+    """'' if compiled code is about as close to the exact values as eager mode: all together, and the worst tensor."""
     compiled, eager = (errors_of(values, exact) for values in (found, usual))
     for of_compiled, of_eager in zip(compiled, eager):
         if of_compiled > TIMES_EAGER * of_eager + TOLERANCE:
@@ -166,7 +166,7 @@ def errors_of(found: Sequence[Tensor], exact: Sequence[Tensor]) -> tuple[float, 
 
 
 def relative_error(found: Tensor, expected: Tensor) -> float:
-    """|found - expected| / |expected| in the Euclidean norm; infinite when either is not finite."""
+    """|found - expected| / |expected| in the Euclidean norm; infinite if either is not finite."""
     difference = (found.double() - expected.double()).norm()
     error = float(difference / expected.double().norm().clamp_min(1e-12))
     return error if error == error else float("inf")

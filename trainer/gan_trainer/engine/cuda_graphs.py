@@ -2,7 +2,7 @@
 """CUDA graphs: a step's hundreds of kernels recorded once and launched as one.
 
 Small networks leave a GPU waiting for the CPU that launches them. A recorded step has fixed shapes and memory: the
-batch is copied into it, learning rates lie on the GPU, and the optimizers decide there whether to skip (stability.py).
+batch is copied into it, learning rates are on the GPU, and the optimizers decide there whether to skip (stability.py).
 
 On several GPUs a recording holds NCCL's exchanges, too. What that needs is from PyTorch's notes/cuda.html ("Usage with
 DistributedDataParallel") and NCCL's "Using NCCL with CUDA Graphs": NCCL 2.9.6; 11 ordinary steps, of which the first
@@ -23,7 +23,7 @@ from ..tasks import Batch
 from .stability import TrainingError
 
 Update = Callable[[Batch, bool], None]
-# Ordinary steps first: cuDNN searches its kernels, Adam makes its moments, torch.compile compiles.
+# Normal steps first: cuDNN searches its kernels, Adam creates its moments, torch.compile compiles.
 WARM_UP = 3
 WARM_UP_OF_RANKS = 11
 OLDEST_NCCL = (2, 9, 6)
@@ -83,7 +83,7 @@ class GraphedUpdate:
                 self.update(self.inputs, rare)
 
     def is_warm(self) -> bool:
-        """Whether all that a recording may not do is done: kernels chosen, moments made, code compiled."""
+        """Whether everything is done that a recording must not do: kernels chosen, moments created, code compiled."""
         return sum(self.calls.values()) >= self.least and min(self.calls.values()) > 0
 
     def record(self, rare: bool) -> torch.cuda.CUDAGraph:
@@ -91,7 +91,7 @@ class GraphedUpdate:
         graph = torch.cuda.CUDAGraph()
         pool = next(iter(self.graphs.values())).pool() if self.graphs else None
         try:
-            # The prefetcher's thread goes on using the GPU meanwhile.
+            # The prefetcher's thread continues to use the GPU meanwhile.
             with torch.cuda.graph(graph, pool=pool, stream=self.stream, capture_error_mode="thread_local"):
                 self.update(self.inputs, rare)
         except RuntimeError as error:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the averaged generator's images are from the data, during the training; the nearest generator is kept.
+"""How far the averaged generator's images are from the data during training; the closest generator is kept.
 
 A kernel distance (Binkowski et al. 2018) or a Frechet distance, on features of a fixed network whose weights come from
 a seed, or of one that the user names: nothing is downloaded, and nothing is learnt. Its values compare with each other
-on one data set and image size; they are no FID and no published KID.
+on one data set and image size; they are neither FID nor published KID.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..tasks import Task
 
 WIDTHS = (32, 64, 128)
 FEATURE_SEED, FEATURE_SIZE = 0, 64
-# Seeds of the generated images, beyond those that people draw samples with.
+# Seeds of the generated images, beyond those that people use for samples.
 FIRST_SEED = 1_000_000
 BEST = "best.pt"
 
@@ -60,7 +60,7 @@ class FixedFeatures(nn.Module):
 def kernel_distance(real: Tensor, fake: Tensor) -> float:
     """The unbiased squared maximum mean discrepancy of features (N, F) and (M, F), by the kernel (x.y / F + 1) ** 3.
 
-    In units of the real features' own mean and spread; about 0 for two sets of the same kind, and it may be below.
+    In units of the real features' own mean and spread; about 0 for two sets of the same kind, possibly negative.
     """
     real, fake = real.double(), fake.double()
     middle, width = real.mean(0), real.std(0).clamp_min(1e-6)
@@ -79,7 +79,7 @@ def kernel_distance(real: Tensor, fake: Tensor) -> float:
 def frechet_distance(real: Tensor, fake: Tensor) -> float:
     """Between normal distributions fitted to the features (N, F) and (M, F), as Frechet inception distance computes it.
 
-    Biased upwards where there are few images, and equally so throughout a run.
+    Biased upwards if there are few images, but equally so throughout a run.
     """
     real, fake = real.double(), fake.double()
     one, other = torch.cov(real.T), torch.cov(fake.T)
@@ -94,22 +94,22 @@ MEASURES = {"kernel": kernel_distance, "frechet": frechet_distance}
 
 
 class Distance:
-    """Measures a run's generator on `device` and keeps the nearest in run_dir/best.pt, also over a resume."""
+    """Measures a run's generator on `device` and keeps the closest in run_dir/best.pt, also across a resume."""
 
     def __init__(self, config: Config, folder: Path, device: torch.device) -> None:
         self.config, self.folder, self.device = config, folder, device
         file = config.distance_features
         self.network = FeatureNetwork(file, config.image_size, device) if file else FixedFeatures().to(device)
         self.measure = MEASURES[config.distance]
-        # Values of another kind say nothing about these.
+        # Values of another kind cannot be compared with these.
         self.kind = f"{config.distance} {Path(file).name}".strip()
         self.real: Tensor | None = None
-        # With classes as many of each are generated as were measured.
+        # With classes, as many of each are generated as were measured.
         self.labels: Tensor | None = None
         self.best = self.kept()
 
     def kept(self) -> float:
-        """The distance of the generator in best.pt; infinite without one that can be read."""
+        """The distance of the generator in best.pt; infinite if there is none that can be read."""
         try:
             state = torch.load(self.folder / BEST, map_location="cpu", weights_only=True)
             return float(state["distance"]) if state.get("kind", "kernel") == self.kind else math.inf
@@ -118,7 +118,7 @@ class Distance:
             return math.inf
 
     def after(self, task: Task, average: nn.Module, step: int) -> float:
-        """The distance after `step`, added to distance.jsonl; the generator is kept where no other was nearer."""
+        """The distance after `step`, added to distance.jsonl; the generator is kept if no other was closer."""
         if self.real is None:
             images, self.labels = real_images(self.config)
             self.real = self.features(images)
@@ -128,7 +128,7 @@ class Distance:
         fake = images_of(task.sampler(average), noise, grid_batch(self.config.image_size), self.labels)
         value = self.between(self.real, self.features(fake))
         line = {"step": step, "distance": value if math.isfinite(value) else None}
-        # The folder belongs to a whole group: a link in the file's place is not followed.
+        # The folder belongs to a whole group: a link in place of the file is not followed.
         descriptor = open_own(self.folder / "distance.jsonl", os.O_WRONLY | os.O_APPEND)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -139,7 +139,7 @@ class Distance:
         return value
 
     def between(self, real: Tensor, fake: Tensor) -> float:
-        """NaN for features that are none."""
+        """NaN if features are not finite."""
         return self.measure(real, fake) if bool(torch.isfinite(fake).all()) else math.nan
 
     def features(self, images: Tensor) -> Tensor:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures of the machine under a training, as one sentence with numbers and what to do."""
+"""Failures of the machine during training, as one sentence with numbers and what to do."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MIB = 1 << 20
 
 
 class MachineError(UserError):
-    """Memory, disk or a data worker gave way; the text says which, how much there was, and what to do."""
+    """Memory, disk or a data worker failed; the text says which, how much there was, and what to do."""
 
 
 def explain(error: Exception, config: Config, device: torch.device) -> MachineError | None:
-    """The error in one sentence, or None for one that is not the machine's."""
+    """The error in one sentence, or None if it is not the machine's fault."""
     text = str(error)
     if isinstance(error, torch.cuda.OutOfMemoryError):
         return MachineError(gpu_memory_full(config, device))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Trainer.step` is the method: the updates of the task, one after the other, and one of the average."""
+"""`Trainer.step`, the central method: the updates of the task, one after the other, and one of the average."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Trainer:
         self.config, self.device, self.precision, self.ranks = config, device, precision, ranks
         self.on_gpu = device.type == "cuda"
         set_tf32(precision)
-        # Sizes never change, so cuDNN's search for the fastest kernels pays.
+        # Sizes never change, so cuDNN's search for the fastest kernels pays off.
         torch.backends.cudnn.benchmark = config.cudnn_benchmark
         self.layout = torch.channels_last if config.channels_last and self.on_gpu else torch.contiguous_format
         self.task = make_task(config)
@@ -97,7 +97,7 @@ class Trainer:
         update_average(self.average, self.networks[self.task.averaged], average_decay(self.config, self.steps_done))
 
     def burn_in(self) -> None:
-        """What else moves in its steps; after them it stays where it is."""
+        """Everything else that changes during the burn-in; afterwards it stays as it is."""
         for optimizer in self.optimizers.values():
             set_second_beta(optimizer, second_beta(self.config, self.steps_done))
         self.task.burn_in(burn_in(self.config, self.steps_done))
@@ -151,7 +151,7 @@ class Trainer:
             guarded_step(optimizer, finite)
 
     def statistics(self) -> dict[str, Any]:
-        """Means since the last call, and the present learning rates, loss scale and peak memory in MiB (of a GPU)."""
+        """Means since the last call, and the current learning rates, loss scale and peak memory in MiB (of a GPU)."""
         means = self.watch.means(self.steps_done - self.steps_at_restart)
         shown = self.ranks.mean(torch.tensor(means, dtype=torch.float64)).tolist()
         rates = {f"lr_{name}": float(own.param_groups[0]["lr"]) for name, own in self.optimizers.items()}
@@ -169,7 +169,7 @@ class Trainer:
         }
 
     def parts(self) -> dict[str, Any]:
-        """What has a state_dict."""
+        """The parts that have a state_dict."""
         optimizers = {f"{name}_optimizer": optimizer for name, optimizer in self.optimizers.items()}
         return {**self.networks, "average": self.average, **optimizers, "scaler": self.scaler}
 
@@ -183,7 +183,7 @@ def split(batch: Batch, rare: bool, count: int) -> list[Part]:
 
 
 def mirrored(images: Tensor, chosen: Tensor) -> Tensor:
-    """Images (N, 3, S, S) of which the `chosen` (N, bool) are turned left to right."""
+    """Images (N, 3, S, S) of which the `chosen` (N, bool) are mirrored left to right."""
     return torch.where(chosen[:, None, None, None], images.flip(3), images)
 
 

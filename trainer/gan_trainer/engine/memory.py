@@ -23,7 +23,7 @@ class Reading(NamedTuple):
 
 
 def read_memory(device: torch.device) -> Reading:
-    """Waits for nothing: the allocator counts on the CPU."""
+    """Read the memory in use; does not wait, since the allocator counts on the CPU."""
     if device.type == "cuda":
         total = torch.cuda.get_device_properties(device).total_memory
         held, reserved = torch.cuda.memory_allocated(device), torch.cuda.memory_reserved(device)
@@ -54,7 +54,7 @@ class MemoryReport:
             torch.cuda.reset_peak_memory_stats(self.device)
 
     def table(self) -> str:
-        """For people: MiB, and the part of the card (of the machine's memory on a CPU) that is taken."""
+        """For people: MiB, and the share of the card (on a CPU, of the machine's memory) in use."""
         rows = [f"{'phase':<14}{'allocated':>10}{'reserved':>10}{'peak':>10}{'of all':>9}"]
         for phase, line in self.phases.items():
             reserved = "-" if line["reserved_mib"] is None else line["reserved_mib"]
@@ -66,8 +66,8 @@ class MemoryReport:
 def use_expandable_segments(environment: dict[str, str] | os._Environ) -> None:
     """Let the allocator grow its blocks instead of adding new ones; to be called before the first use of the GPU.
 
-    A setting that the user made wins. Both names: 2.9 deprecates the old one, and 2.9.1 does not read this setting
-    under the new one (pytorch issue 183387).
+    A setting made by the user takes precedence. Both names: 2.9 deprecates the old one, and 2.9.1 does not read this
+    setting under the new one (pytorch issue 183387).
     """
     # torch 2.0 would refuse to start with an option that it does not know.
     if torch.__version__ < "2.1":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused Adam, gradient clipping, and updates that are left out when a gradient is no number."""
+"""Fused Adam, gradient clipping, and updates that are skipped if a gradient is not a number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make_adam(network: nn.Module, rate: float, config: Config) -> torch.optim.Op
     device = next(network.parameters()).device
     on_gpu = device.type == "cuda"
     graphs = config.cuda_graphs and on_gpu
-    # A recorded step must find its learning rate on the GPU.
+    # A recorded step needs its learning rate on the GPU.
     start = torch.tensor(rate, device=device) if graphs else rate
     # False and None differ: None lets torch take its multi-tensor loops on a GPU.
     fused = True if config.fused_optimizer and on_gpu else None
@@ -45,9 +45,9 @@ def gradient_norm(parameters: Iterable[nn.Parameter], clip: float) -> Tensor:
 
 
 def guarded_step(optimizer: torch.optim.Optimizer, finite: Tensor) -> None:
-    """The update, left out when `finite` is false. A fused optimizer decides on the GPU, so nothing waits for it."""
+    """The update, skipped if `finite` is false. A fused optimizer decides on the GPU, so nothing waits for it."""
     if optimizer.defaults.get("fused"):
-        # What GradScaler hands to a fused optimizer, here without any scale. PyTorch's types do not name these two.
+        # What GradScaler passes to a fused optimizer, here without a scale. PyTorch's types do not name these two.
         fused: Any = optimizer
         fused.grad_scale, fused.found_inf = None, (~finite).float()
         optimizer.step()

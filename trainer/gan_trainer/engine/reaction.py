@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run does about numbers that are none: lower the learning rates, go on, or stop with a diagnosis."""
+"""How a run reacts to NaN and infinity: lower the learning rates, continue, or stop with a diagnosis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .stability import TrainingError, diagnose
 
 
 def react(trainer: Trainer) -> str:
-    """React to what the trainer's watch has seen since the last call; waits for the device.
+    """React to what the trainer's Watch has seen since the last call; waits for the device.
 
     Returns '' or a line about what was done; raises TrainingError with a diagnosis.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is looked at, written and saved after a step."""
+"""What is checked, written and saved after a step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .state import capture_state
 
 
 class Record:
-    """Statistics, checkpoints and grids of one run; `run` and `reporter` are there on the first rank alone."""
+    """Statistics, checkpoints and grids of one run; `run` and `reporter` exist only on the first rank."""
 
     def __init__(
         self, trainer: Trainer, prefetcher: Prefetcher, run: RunFolder | None, reporter: Reporter | None
@@ -30,7 +30,7 @@ class Record:
         self.distance = Distance(config, run.folder, trainer.device) if run and config.distance_every else None
 
     def after_step(self, last: bool) -> None:
-        """What the configuration wants after this step, and everything after the last one. Raises a UserError."""
+        """What the configuration asks for after this step, and everything after the last one. Raises a UserError."""
         trainer, config = self.trainer, self.trainer.config
         step = trainer.steps_done
         logs, saves = last or step % config.log_every == 0, last or step % config.checkpoint_every == 0
@@ -40,7 +40,7 @@ class Record:
                 self.reporter.say(f"train-gan: {reaction}")
         if logs:
             self.log()
-        # Before the samples, whose failure must not cost the stretch of training before it.
+        # Before the samples, whose failure must not lose the training since the last checkpoint.
         if saves and self.run:
             save_checkpoint(self.run.folder, step, capture_state(trainer), config.keep_checkpoints)
         if self.reporter and (last or step % config.sample_every == 0):
@@ -57,7 +57,7 @@ class Record:
             self.reporter.statistics(self.run.log(statistics))
 
     def measure(self, distance: Distance, reporter: Reporter) -> None:
-        """The distance to the data; where memory or disk have no room for it, a line says so."""
+        """The distance to the data; if memory or disk have no room for it, a line says so."""
         step = self.trainer.steps_done
         try:
             reporter.distance(distance.after(self.trainer.task, self.trainer.average, step), step)
@@ -65,7 +65,7 @@ class Record:
             reporter.say(f"train-gan: no distance at step {step}: {str(error).splitlines()[0]}")
 
     def draw(self, reporter: Reporter) -> None:
-        """A grid of the averaged generator; where memory or disk have no room for it, a line says so."""
+        """A grid of the averaged generator; if memory or disk have no room for it, a line says so."""
         config = self.trainer.config
         try:
             sampler, shape = self.trainer.task.sampler(self.trainer.average), self.trainer.task.noise_shape()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norm's running statistics, kept from a step whose numbers went wrong.
+"""Batch norm's running statistics, protected from a step whose numbers went wrong.
 
-The training itself never reads them, so nobody sees in the losses that one infinite activation has made them infinite
-for good; the averaged generator draws with them.
+Training itself never reads them, so the losses do not show that one infinite activation has made them permanently
+infinite; but the averaged generator draws with them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 
 class RunningStatistics:
-    """Those of one network, and as they were after its last good step. All work is in place on the device."""
+    """The statistics of one network, now and after its last good step. All work is in place on the device."""
 
     def __init__(self, network: nn.Module) -> None:
         self.live = [buffer for buffer in network.buffers() if buffer.is_floating_point()]
@@ -23,7 +23,7 @@ class RunningStatistics:
 
     @torch.no_grad()
     def settle(self, step_is_good: Tensor) -> None:
-        """Keep what a good step has learnt, or go back; a step that left infinite statistics is never good."""
+        """Keep what a good step has learnt, or restore the old; one that left infinite statistics is never good."""
         if not self.live:
             return
         finite = torch.isfinite(torch.stack(torch._foreach_norm(self.live)).norm())
@@ -34,13 +34,13 @@ class RunningStatistics:
 
     @torch.no_grad()
     def remember(self) -> None:
-        """The network was loaded: what it has now is good."""
+        """The network was loaded: its present statistics are good."""
         for live, kept in zip(self.live, self.good):
             kept.copy_(live)
 
 
 def repair(name: str, network: nn.Module) -> None:
-    """Begin statistics that are not finite anew, and say so; a few dozen steps teach them."""
+    """Reset statistics that are not finite, and say so; a few dozen steps restore them."""
     layers = [module for module in network.modules() if isinstance(module, _BatchNorm)]
     ruined = [layer for layer in layers if not all(bool(torch.isfinite(b).all()) for b in layer.buffers())]
     for layer in ruined:

@@ -12,7 +12,7 @@ BASE_BATCH = 32
 
 
 def scale_to_batch(config: Config, base: float) -> float:
-    """The rate for this batch, and not above lr_limit unless `base` itself is.
+    """The rate for this batch, at most lr_limit unless `base` itself is higher.
 
     Linear (Goyal et al. 2017): twice the batch, half the updates, twice the rate; with Adam that ends far below the
     batches that a GPU can hold. Square root: what Adam's own scale suggests (Malladi et al. 2022).
@@ -43,18 +43,18 @@ def burn_in(config: Config, step: int) -> float:
 
 
 def learning_rate(config: Config, base: float, step: int) -> float:
-    """The learning rate of `step` that comes of lr_generator or lr_discriminator, `base`."""
+    """The learning rate of `step` that follows from lr_generator or lr_discriminator, `base`."""
     raised = config.burn_in_lr + (1.0 - config.burn_in_lr) * burn_in(config, step)
     return scale_to_batch(config, base) * warm_up(config, step) * decay(config, step) * raised
 
 
 def second_beta(config: Config, step: int) -> float:
-    """Of Adam in `step`."""
+    """Adam's beta2 in `step`."""
     return config.burn_in_beta2 + (config.beta2 - config.burn_in_beta2) * burn_in(config, step)
 
 
 def average_decay(config: Config, step: int) -> float:
-    """Of the averaged generator in `step`: with ema_rampup its half-life is at most that part of the steps so far."""
+    """Decay of the average in `step`: with ema_rampup, its half-life is at most that part of the steps so far."""
     longest = config.ema_decay
     done = burn_in(config, step)
     if done < 1.0 and longest:

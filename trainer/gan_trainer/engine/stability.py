@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses and gradients that are no numbers: seen in every step, never waited for, never replaced by zero.
+"""NaN and infinity in losses and gradients: detected in every step, never waited for, never replaced by zero.
 
-The verdict stays on the device: an update with such gradients is left out there, and what happened is counted. The loop
-looks at the counts when it logs, and stops, lowers the learning rate or goes on, as configured.
+The verdict stays on the device: an update with such gradients is skipped there, and each case is counted. The loop
+reads the counts when it logs, and stops, lowers the learning rate or continues, as configured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Watch:
         self.rare = [name in rarely_shown for name in shown]
         # Rare steps so far. The name is that of checkpoints.
         self.penalties = torch.zeros((), device=device)
-        # Steps gone bad, good steps before the first of these, updates left out.
+        # Bad steps, good steps before the first of these, skipped updates.
         self.counts = torch.zeros(3, dtype=torch.int64, device=device)
         self.bad = torch.zeros((), dtype=torch.bool, device=device)
 
@@ -60,7 +60,7 @@ class Watch:
         return [total / (rare_steps if rare else max(1, steps)) for total, rare in zip(self.sums.tolist(), self.rare)]
 
     def forget_bad_steps(self, steps: int) -> None:
-        """They have been reacted to; the next one is looked for from here, `steps` after the last restart."""
+        """They have been dealt with; the next one is looked for from here, `steps` after the last restart."""
         self.counts[0].zero_()
         self.counts[1].fill_(steps)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that the next step depends on, out of a Trainer and back into it."""
+"""Saves everything that the next step depends on from a Trainer, and restores it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def capture_state(trainer: Trainer) -> dict[str, Any]:
 
 
 def restore_state(trainer: Trainer, state: dict[str, Any]) -> None:
-    """Go on from `state`, whose configuration has passed drift.py; learning rates and betas are the present ones."""
+    """Continue from `state`, whose configuration has passed drift.py; learning rates and betas are the current ones."""
     config = trainer.config
     for name, part in trainer.parts().items():
         saved = state[name]
@@ -54,7 +54,7 @@ def restore_state(trainer: Trainer, state: dict[str, Any]) -> None:
     trainer.steps_done, trainer.steps_at_restart = state["step"], state["steps_at_restart"]
     random = state["random"]
     torch.set_rng_state(random["cpu"])
-    # A generator's state fits its own kind of device; from another kind the noise begins anew, from the step.
+    # A generator's state fits its own kind of device; from another kind, the noise starts again, from the step.
     if random["noise"].shape == trainer.noise.get_state().shape:
         trainer.noise.set_state(random["noise"])
     else:

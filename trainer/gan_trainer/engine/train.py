@@ -40,7 +40,7 @@ LARGEST_BATCH = 65_536
 
 
 def choose_device(wanted: str) -> torch.device:
-    """The device of the configuration; TrainingError rather than a silent CPU when a GPU was demanded."""
+    """The device of the configuration; TrainingError rather than silently using the CPU if a GPU was demanded."""
     if wanted == "cuda" and not torch.cuda.is_available():
         raise TrainingError(f"device: cuda was demanded, but torch {torch.__version__} finds no usable GPU")
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
@@ -78,9 +78,9 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
         capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
         precision = choose_precision(config.precision, capability)
         folder = Path(config.run_dir)
-        # Wrong data is told before anything is built, and leaves no folder behind.
+        # Wrong data is reported before anything is built, and leaves no folder behind.
         holds = census.describe(config) if ranks.first else []
-        # The first rank alone holds the folder, reads its checkpoint for all, and prints.
+        # Only the first rank holds the folder, reads its checkpoint for all, and prints.
         run = stack.enter_context(RunFolder(folder, config)) if ranks.first else None
         state = ranks.agree(newest_state(folder, resume) if ranks.first else None)
         drift = check_drift(state["config"], config, resume == "changed") if state else ""
@@ -115,7 +115,7 @@ def newest_state(folder: Path, resume: str) -> dict[str, Any] | None:
 def settle_batch(
     config: Config, state: dict[str, Any] | None, device: torch.device, precision: Precision, ranks: Ranks
 ) -> Config:
-    """The configuration with its final batch size; a resumed run keeps the size that it was begun with."""
+    """The configuration with its final batch size; a resumed run keeps the size with which it began."""
     if config.auto_batch and device.type != "cuda":
         raise ConfigError("auto_batch: true needs a GPU, and there is none; allowed here: false")
     if config.auto_batch and state:
@@ -161,7 +161,7 @@ def introduce(reporter: Reporter, trainer: Trainer, remarks: list[str], resumed:
 def run_steps(
     trainer: Trainer, run: RunFolder | None, reporter: Reporter | None, profiler: StepProfiler | None
 ) -> bool:
-    """All remaining steps; whether Ctrl-C ended them. `run` and `reporter` are there on the first rank alone."""
+    """All remaining steps; whether Ctrl-C ended them. `run` and `reporter` exist only on the first rank."""
     config, ranks, stop = trainer.config, trainer.ranks, StopSignal(trainer.ranks)
     lines = speed_up(trainer)
     if reporter:
@@ -188,7 +188,7 @@ def run_steps(
                 if last:
                     break
         except StopWaiting:
-            # Between two steps: what was done so far is whole.
+            # Between two steps: everything done so far is consistent.
             if trainer.steps_done >= first:
                 record.after_step(last=True)
     if reporter:

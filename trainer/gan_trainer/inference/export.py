@@ -23,14 +23,14 @@ from torch import Tensor, nn
 from ..errors import UserError
 from ..runs.samples import class_of_each, sizes
 
-# Largest difference of a pixel in [-1, 1], all in float32: an eightieth of a grey level. Fusing reorders sums.
+# Largest allowed difference of a pixel in [-1, 1], all in float32: an eightieth of a grey level. Fusing reorders sums.
 TOLERANCE = 1e-4
-# The example's batch, and others that prove the batch free.
+# The example's batch, and others that prove that the batch size is free.
 TRACED_BATCH, OTHER_BATCHES = 4, (2, 7)
 INPUTS, IMAGES = ("noise", "labels"), "images"
 
 Network = Callable[..., Tensor]
-# Noise, and classes where the training had them.
+# Noise, and classes if the training run had them.
 Inputs = Tuple[Tensor, ...]
 
 
@@ -147,7 +147,7 @@ def export(generator: nn.Module, shape: int | Sequence[int], form: str, folder: 
         return tuple(values.to(device) for values in (noise, *class_of_each(count, classes)))
 
     try:
-        # A folder for this process alone, since exporters open names; AOTInductor demands the suffix in them.
+        # A folder only for this process, since exporters open files by name; AOTInductor requires the suffix.
         with tempfile.TemporaryDirectory(prefix=".unproven-", dir=folder) as private:
             temporary = Path(private) / file.name
             difference = _write_and_compare(kind, generator, make, temporary)
@@ -180,5 +180,5 @@ def _difference(eager: nn.Module, other: Network, inputs: Inputs) -> float:
     if found.shape != expected.shape:
         text = f"shape {tuple(found.shape)} instead of {tuple(expected.shape)} for a batch of {len(inputs[0])}"
         raise ExportError(text)
-    # A NaN is no small difference.
+    # A NaN is not a small difference.
     return float((expected - found).abs().nan_to_num(nan=float("inf")).max())

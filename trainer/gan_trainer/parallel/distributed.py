@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data parallelism under torchrun, on one node or many: NCCL between GPUs, gloo between CPUs.
 
-torchrun starts one process for each GPU and tells it its place in environment variables; nothing here launches any.
+torchrun starts one process for each GPU and passes its rank in environment variables; nothing here starts any.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-# A rank that has died shows as a collective that never ends.
+# A dead rank shows up as a collective that never ends.
 TIMEOUT = timedelta(minutes=10)
 # Passes between two that DistributedDataParallel times; no training has as many.
 NEVER = 2**31 - 1
@@ -28,7 +28,7 @@ class Ranks(NamedTuple):
     world: int = 1
     local_rank: int = 0
     local_world: int = 1
-    # A group over gloo beside NCCL, for what the CPUs agree on without touching the GPUs' queues.
+    # A gloo group beside NCCL, for agreements between the CPUs that do not touch the GPUs' queues.
     hosts: Any = None
 
     @property
@@ -37,13 +37,13 @@ class Ranks(NamedTuple):
         return self.rank == 0
 
     def share(self, batch_size: int) -> int:
-        """Images of a global batch that this rank takes; ValueError when the ranks cannot share it evenly."""
+        """Images of a global batch that this rank takes; ValueError if the ranks cannot share it evenly."""
         if batch_size % self.world:
             raise ValueError(f"batch_size: {batch_size} cannot be shared by {self.world} processes; take a multiple")
         return batch_size // self.world
 
     def part(self, batch: Any) -> Any:
-        """This rank's slice of what lies in the order of the global batch."""
+        """This rank's slice of data in the order of the global batch."""
         size = self.share(len(batch))
         return batch[self.rank * size : (self.rank + 1) * size]
 
@@ -85,7 +85,7 @@ ALONE = Ranks()
 
 @contextmanager
 def join(on_gpu: bool, graphs: bool = False) -> Iterator[Ranks]:
-    """Join the processes that torchrun started, and leave them at the end; alone where there is no torchrun.
+    """Join the processes that torchrun started, and leave them at the end; a single process without torchrun.
 
     `graphs`: CUDA graphs will hold NCCL's exchanges. Release the graphs before leaving (cuda_graphs.py): NCCL waits for
     them to be destroyed.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one function in several processes of one torch.distributed group on this node, with a deadline.
 
-NCCL waits for a rank that is gone for as long as its own limit allows; so the caller here waits for results, never for
+NCCL waits for a dead rank for as long as its own limit allows; so the caller here waits for results, never for
 processes, and ends them all at the deadline or with the first failure.
 """
 
@@ -20,7 +20,7 @@ from typing import Any, Callable
 import torch
 import torch.distributed as dist
 
-# All ranks are on one node: its loopback is always there, while its name may lead nowhere in a sandbox.
+# All ranks are on one node: its loopback always works, while its name may not resolve in a sandbox.
 ON_ONE_NODE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 GOODBYE_SECONDS = 10
 
@@ -96,7 +96,7 @@ def _run_rank(
         if device_type == "cuda":
             torch.cuda.set_device(device)
         else:
-            # What ranks do on a CPU is small, and they share it.
+            # The work of ranks on a CPU is small, and they share the CPU.
             torch.set_num_threads(1)
         dist.init_process_group(
             "nccl" if device_type == "cuda" else "gloo",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast one device moves and multiplies, each as the median of timed rounds after a warm-up.
 
-Every measurement also looks at its result: a fast card that computes or copies wrongly is no fast card. The same code
+Every measurement also checks its result: speed does not count if a card computes or copies wrongly. The same code
 runs on a CPU at small sizes, where it says nothing about a GPU.
 """
 
@@ -79,12 +79,12 @@ def random_bytes(count: int, device: str | torch.device) -> Tensor:
 
 @contextmanager
 def host_buffer(size: int, pin: bool) -> Iterator[Tensor]:
-    """Fresh bytes of the host, pinned for a GPU; their pages lie where the calling thread runs.
+    """New bytes in host memory, pinned for a GPU; their pages are on the NUMA node where the calling thread runs.
 
-    Not from torch's allocators: those hand out pages again that an earlier caller has placed elsewhere.
+    Not from torch's allocators: those reuse pages that an earlier caller has placed elsewhere.
     """
     buffer = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.uint8)
-    # By this one thread: a page comes to be next to the thread that touches it first.
+    # By this thread only: a page is placed next to the thread that touches it first.
     ctypes.memset(buffer.data_ptr(), 0, size)
     if pin and int(torch.cuda.cudart().cudaHostRegister(buffer.data_ptr(), size, 0)):
         raise MeasureError(f"the driver does not pin {size} bytes of the host's memory")
@@ -110,7 +110,7 @@ def transfer_rates(device: torch.device, sizes: Sizes) -> tuple[float, float]:
 
 
 def copy_rate(device: torch.device, sizes: Sizes) -> float:
-    """GB/s of a copy inside the device's memory, what is read and what is written counted."""
+    """GB/s of a copy inside the device's memory, counting both what is read and what is written."""
     count = sizes.copy
     if device.type == "cuda":
         count = min(count, torch.cuda.mem_get_info(device)[0] // 4)
@@ -132,7 +132,7 @@ FORMATS = {
 
 
 def why_no_format(name: str, capability: tuple[int, int] | None) -> str:
-    """Why a GPU of this compute capability does not compute in a format at speed, "" when it does."""
+    """Why a GPU of this compute capability does not compute in a format at full speed, "" if it does."""
     words = "compute capability {}.{} has {}"
     if capability is None:
         return ""

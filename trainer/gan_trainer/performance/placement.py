@@ -22,7 +22,7 @@ class PlacementError(RuntimeError):
 
 
 def pci_address(index: int) -> str:
-    """The address of a CUDA device as sysfs writes it; torch itself names it in its newest releases only."""
+    """The address of a CUDA device as sysfs writes it; torch itself provides it only in its newest releases."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -47,7 +47,7 @@ def read_word(path: Path) -> str:
 
 
 def numa_nodes(system: Path = SYSTEM) -> dict[int, set[int]]:
-    """The host's processors by NUMA node; nodes of memory alone are left out."""
+    """The host's processors by NUMA node; nodes that only have memory are left out."""
     folders = {int(path.name[4:]): path for path in (system / "devices/system/node").glob("node[0-9]*")}
     texts = {node: (path / "cpulist").read_text(encoding="ascii").strip() for node, path in folders.items()}
     return {node: parse_cpus(text) for node, text in texts.items() if text}
@@ -63,7 +63,7 @@ def parse_cpus(text: str) -> set[int]:
 
 
 def gpu_node(address: str, system: Path = SYSTEM) -> int:
-    """The GPU's NUMA node, -1 where the host does not say."""
+    """The GPU's NUMA node, -1 if the host does not say."""
     return int(read_word(system / "bus/pci/devices" / address / "numa_node"))
 
 
@@ -76,7 +76,7 @@ def link_speed(address: str, which: str, system: Path = SYSTEM) -> float:
 def working_on(cpus: set[int]) -> Iterator[None]:
     """Run and allocate on these processors inside the block, whatever a launcher has chosen; raises PlacementError.
 
-    The memory policy is not put back: nothing after a measurement depends on it.
+    The memory policy is not restored: nothing after a measurement depends on it.
     """
     number = SET_MEMPOLICY.get(platform.machine())
     if number is None or ctypes.CDLL(None, use_errno=True).syscall(number, MPOL_DEFAULT, None, 0):

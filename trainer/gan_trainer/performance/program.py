@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m gan_trainer.performance: how fast this node's devices move data and multiply matrices.
 
-Prints one line of JSON: numbers only, since what is fast enough is for the node's checks to say. It loads every GPU, so
+Prints one line of JSON: numbers only, since the node's checks decide what is fast enough. It loads every GPU, so
 they should be idle. Exit codes: 0 no problems, 1 problems, 2 wrong command line.
 """
 
@@ -160,7 +160,7 @@ def measure_transfers(found: Collector, device: Any, address: str | None, sizes:
     if address is None:
         found.skip(link, "no PCIe address")
     else:
-        # Just after a transfer the link has not gone back to its idle speed yet.
+        # Just after a transfer, the link has not yet returned to its idle speed.
         found.take(link, lambda: (link_speed(address, "current"),))
     if here in nodes and others:
         found.take(far, from_far)

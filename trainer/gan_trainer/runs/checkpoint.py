@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints that survive a crash at any moment: a file is complete under its name or it is not there."""
+"""Checkpoints that survive a crash at any moment: a file either exists complete under its name, or not at all."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -> Path:
-    """Write `state`, then delete all but the newest `keep` checkpoints; an error leaves the older ones whole."""
+    """Write `state`, then delete all but the newest `keep` checkpoints; an error leaves the older ones intact."""
     path = folder / f"checkpoint-{step:010d}.pt"
     try:
         with replacing(path) as file:
             torch.save(state, file)
-    # torch reports what a file could not take as a RuntimeError of its own.
+    # torch reports a failed write as its own RuntimeError.
     except (OSError, RuntimeError) as error:
         cause = error if isinstance(error, OSError) else error.__context__
         reason = getattr(cause, "strerror", None) or str(error).splitlines()[0]
@@ -43,7 +43,7 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -
 
 
 def save_best(path: Path, state: dict[str, Any]) -> None:
-    """Replace the generator that is kept beside the checkpoints; OSError where it cannot be written."""
+    """Replace the generator that is kept beside the checkpoints; OSError if it cannot be written."""
     try:
         with replacing(path) as file:
             torch.save(state, file)
@@ -52,7 +52,7 @@ def save_best(path: Path, state: dict[str, Any]) -> None:
 
 
 def describe_full(folder: Path, reason: str, step: int | None = None) -> str:
-    """Why nothing more can be written to a run folder, how much room there is, and from where the run goes on."""
+    """Why nothing more can be written to a run folder, how much room there is, and from where the run will continue."""
     whole = list_checkpoints(folder)
     size = whole[0].stat().st_size if whole else 0
     what = "its files cannot be written" if step is None else f"the checkpoint of step {step} cannot be written"
@@ -72,7 +72,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def check_sums(path: Path) -> None:
-    """torch.save writes a ZIP archive whose CRC-32 sums torch.load does not look at; ValueError for changed bytes."""
+    """torch.save writes a ZIP archive whose CRC-32 sums torch.load does not check; ValueError for changed bytes."""
     with zipfile.ZipFile(path) as archive:
         damaged = archive.testzip()
     if damaged:
@@ -80,7 +80,7 @@ def check_sums(path: Path) -> None:
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any] | None:
-    """The newest readable state, on the CPU; None without any checkpoint, CheckpointError when none can be read."""
+    """The newest readable state, on the CPU; None if there is no checkpoint, CheckpointError if none can be read."""
     candidates = list_checkpoints(folder)
     for path in candidates:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between a checkpoint's configuration and the present one: another experiment, or another pace."""
+"""Differences between a checkpoint's configuration and the current one: a different experiment, or only its pace."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..config import Config
 from ..errors import UsageError
 from .checkpoint import CheckpointError
 
-# What the shape of the saved tensors depends on: nothing can be resumed with other values.
+# Keys on which the shape of the saved tensors depends: no run can be resumed with other values.
 SHAPE_KEYS = ("task", "classes", "model", "image_size", "latent_dim", "channels")
-# What the numbers of a run are a function of. With other values they would belong to two experiments.
+# Keys on which the numbers of a run depend. With other values, they would belong to two experiments.
 EXPERIMENT_KEYS = (
     *("data", "synthetic_images", "background", "seed", "loss", "r1_gamma", "r2_gamma", "penalty_every"),
     *("ema_decay", "ema_rampup", "batch_size", "flip", "options"),
     *("augment", "augment_target", "augment_images"),
 )
-# Set anew for every start, and no part of the result.
+# Set again at every start, and not part of the result.
 FREE_KEYS = (
     *(
         "run_dir",
@@ -56,7 +56,7 @@ def check_drift(saved: dict[str, Any], config: Config, allowed: bool) -> str:
             raise DriftError(
                 f"{key}: the checkpoint was made with {before}, the configuration says {now}; choose a new run_dir"
             )
-    # The largest batch that fits is found anew on each card, and the saved one is kept.
+    # The largest batch that fits differs from card to card; the saved one is kept.
     other = [key for key in EXPERIMENT_KEYS if key in found and not (key == "batch_size" and config.auto_batch)]
     if other and not allowed:
         named = "; ".join(f"{key} was {found[key][0]!r} and is {found[key][1]!r}" for key in other)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves in its folder beside the checkpoints: config.yml, stats.jsonl and a lock against a second run."""
+"""What a run leaves in its folder besides the checkpoints: config.yml, stats.jsonl and a lock against a second run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RunFolderError(UserError):
 
 
 class RunFolder:
-    """A folder that one training has to itself while the `with` block lasts."""
+    """A folder that one training run has exclusively during the `with` block."""
 
     def __init__(self, folder: Path, config: Config) -> None:
         self.folder, self.config = folder, config
@@ -47,7 +47,7 @@ class RunFolder:
         self.lock.close()
 
     def begin(self, config: Config, step: int) -> None:
-        """Start or go on after `step`: lines that a lost stretch of training wrote later are dropped."""
+        """Start or continue after `step`: lines that a lost stretch of training wrote later are dropped."""
         self.config = config
         replace_text(self.folder / "config.yml", as_yaml(self.config))
         kept = [line for line in self._lines() if line["step"] <= step]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training shows: a progress bar or lines, TensorBoard, grids of samples."""
+"""What a training run shows: a progress bar or lines, TensorBoard, grids of samples."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Reporter:
         return SummaryWriter(str(self.folder / "tensorboard"), purge_step=step + 1)
 
     def say(self, text: str) -> None:
-        """A line for people, above the bar where there is one."""
+        """A line for people, above the bar if there is one."""
         if getattr(self, "bar", None):
             self.bar.write(text, file=sys.stdout)
         else:

@@ -22,7 +22,7 @@ from .run import Target, judge, train_steps
 
 RANK_SECONDS = 300
 CPU_RANKS = 2
-# Half precision is slow on a CPU, and there the ranks are there for the code's sake.
+# Half precision is slow on a CPU, where the ranks only test the code.
 CPU_STEPS = 10
 
 
@@ -44,7 +44,7 @@ def train_rank(rank: int, device: torch.device, config: Config, precision: Preci
 
 
 def as_in_rank_0(tensors: list[Tensor]) -> bool:
-    """Whether all of them have the very bits that they have in rank 0."""
+    """Whether all of them are bit for bit the same as in rank 0."""
     mine = torch.cat([tensor.flatten() for tensor in tensors])
     theirs = mine.clone()
     dist.broadcast(theirs, 0)

@@ -52,7 +52,7 @@ def smoke(device: str, steps: int) -> dict[str, Any]:
         return report
     report.update(torch=torch.__version__, cuda=torch.version.cuda)
     if device == "cpu":
-        # A network this small gains nothing from more, and on a busy machine it would wait for them.
+        # A network this small gains nothing from more threads, and on a busy machine it would wait for them.
         torch.set_num_threads(1)
     targets = list_targets(device)
     if not targets:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trainings behind gan_trainer.smoke, and what is wrong with them.
+"""The training runs of gan_trainer.smoke, and what is wrong with them.
 
-A loss scaler that skips every step, and a training that quietly ran on the CPU, raise no exception. So what counts here
+A loss scaler that skips every step, and training that silently ran on the CPU, raise no exception. So what counts here
 is what the training did: where its tensors are, which steps were applied, what the losses and parameters became.
 """
 
@@ -61,7 +61,7 @@ def try_target(target: Target, steps: int) -> tuple[dict[str, Any], list[str]]:
         record[mode], faults = guarded(measure, target, precision, steps)
         problems += [f"{target.device} {mode}: {fault}" for fault in faults]
     record["speed"], record["speed_ratio"] = None, None
-    # CPUs compute half precision as a favour, so their ratio would say something false about speed.
+    # CPUs do not compute half precision at speed, so their ratio would be misleading.
     if target.capability is not None:
         record["speed"], faults = guarded(compare_speed, target, amp)
         problems += [f"{target.device} speed: {fault}" for fault in faults]
@@ -73,7 +73,7 @@ def guarded(work: Callable[..., Any], *arguments: Any) -> tuple[Any, list[str]]:
     """What `work` returns, or (None, [what it raised])."""
     try:
         return work(*arguments)
-    # Of many kinds: no kernel image for the GPU, a GPU that is lost, memory that does not suffice.
+    # Of many kinds: no kernel image for the GPU, a lost GPU, not enough memory.
     except Exception as error:
         traceback.print_exc()
         return None, [f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"]
@@ -128,14 +128,14 @@ def time_steps(trainer: Trainer) -> dict[str, Any]:
 
 
 def judge_memory(fp32: int | None, amp: int | None) -> list[str]:
-    """Half precision is there to save memory, too; None where nobody counts it."""
+    """Half precision is also meant to save memory; None if it is not counted."""
     if fp32 is None or amp is None or amp < fp32:
         return []
     return [f"mixed precision took {amp} MiB of memory at its peak, float32 {fp32} MiB"]
 
 
 def choose_amp(capability: Capability) -> Precision:
-    """Half precision in any case, even where a training would be better off with float32."""
+    """Half precision in any case, even if training would be better off with float32."""
     if capability is None:
         return choose_precision("bf16", None)
     if capability < (7, 0):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is trained. The engine knows a task by its class (task.py) alone: networks, losses, random numbers, samples."""
+"""What is trained. The engine knows a task only by its class (task.py): networks, losses, random numbers, samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TASKS = {"gan": Gan, "flow": Flow}
 
 
 def make_task(config: Config) -> Task:
-    """The task that the configuration names, of the trainer or of somebody's package. Raises OwnError."""
+    """The task that the configuration names, from the trainer or from a user's package. Raises OwnError."""
     if not is_own(config.task):
         return TASKS[config.task](config)
     made = call("task", config.task, config)

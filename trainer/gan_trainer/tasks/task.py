@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task tells the engine; gan.py and flow.py are two of them.
+"""What a task provides to the engine; gan.py and flow.py are two tasks.
 
 The engine has the rest: devices, precision, loss scaling, parallelism, prefetching, accumulation, clipping, updates
 that are left out, the average, checkpoints, statistics, graphs, compilation, memory, profiles.
@@ -23,7 +23,7 @@ Batch = Dict[str, Tensor]
 # What is minimised, and what is shown of it under the names of `Task.shown`; both scalars on the device.
 Losses = Tuple[Tensor, Mapping[str, Tensor]]
 
-# What else a checkpoint has.
+# Anything else in a checkpoint.
 RESERVED = {"average", "scaler", "watch", "schedule", "random", "step", "steps_at_restart", "config", "task"}
 
 
@@ -49,7 +49,7 @@ class Phase(NamedTuple):
 
 
 class Task:
-    """To be derived from; the function that `task` names returns one, made from the configuration."""
+    """Base class of tasks; the function that `task` names returns one, made from the configuration."""
 
     # The network that draws: its average is kept, sampled, measured and exported.
     averaged = ""
@@ -81,7 +81,7 @@ class Task:
         return {}
 
     def noise_shape(self) -> tuple[int, ...]:
-        """Of one image's noise, normally distributed."""
+        """Shape of one image's noise, which is normally distributed."""
         return (self.config.latent_dim,)
 
     def sampler(self, network: nn.Module) -> nn.Module:
@@ -101,7 +101,7 @@ class Task:
         return False
 
     def kinds(self) -> set[bool]:
-        """What `is_rare` answers in the course of a run."""
+        """The values that `is_rare` returns during a run."""
         return {False}
 
     def state(self) -> dict[str, Tensor]:
@@ -129,7 +129,7 @@ class Task:
 
 
 def build_checked(task: Task) -> dict[str, nn.Module]:
-    """The task's networks; where somebody's own task does not fit together, OwnError says what."""
+    """The task's networks; if the parts of a user's own task do not fit together, OwnError says which."""
     networks = task.build()
     if not is_own(task.config.task):
         return networks

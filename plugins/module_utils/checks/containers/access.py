@@ -55,7 +55,7 @@ def gpu_in_containers(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def one_specification(readings: Evidence, expected: Evidence) -> Outcome:
-    """No second file describes the same GPUs: of two, a container gets devices that the other driver's file lists."""
+    """No second file describes the same GPUs: with two, a container may get devices from the other driver's file."""
     if readings.absent("containers"):
         return skipped(NO_CONTAINERS)
     others = [path.text() for path in readings.each("containers", "others")]
@@ -66,9 +66,9 @@ def one_specification(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def device_links(readings: Evidence, expected: Evidence) -> Outcome:
-    """/dev/char has a link to each device node that containers get: systemd knows devices by these links.
+    """/dev/char has a link to each device node that containers get: systemd recognises devices by these links.
 
-    Without them a running container loses its GPUs at the next systemctl daemon-reload.
+    Without them, a running container loses its GPUs at the next systemctl daemon-reload.
     """
     if readings.absent("containers"):
         return skipped(NO_CONTAINERS)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What containers will find of the GPUs: the CDI specification that nvidia-ctk writes for podman and Docker.
+"""How containers get the GPUs: the CDI specification that nvidia-ctk writes for podman and Docker.
 
-Source of its form: https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
+Source for its format: https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
 """
 
 import json
@@ -12,23 +12,23 @@ from ...host.files import exists, names_in, read_text, resolve
 
 RECORD = "/etc/gpuwright/containers.json"
 PROGRAMS = {"podman": "/usr/bin/podman", "docker": "/usr/bin/dockerd"}
-# Where engines look for specifications, and which files they take (CDI, section "CDI JSON Specification").
+# Where engines look for specifications, and which files they accept (CDI, section "CDI JSON Specification").
 FOLDERS = ("/etc/cdi", "/var/run/cdi", "/run/cdi")
 ENDINGS = (".yaml", ".json")
 GPU_KIND = "nvidia.com/gpu"
 CARD_NODE = re.compile(r"/dev/nvidia[0-9]+(?![\w-])")
-# The driver's libraries bear its version, and the specification names each of them.
+# The names of the driver's libraries have its version, and the specification names each of them.
 LIBRARY = re.compile(r"/libcuda\.so\.([0-9]+(?:\.[0-9]+)+)(?![\w.])")
 KIND = re.compile(r"^[\"']?kind[\"']?: *[\"']?([^\"',\s]+)|[{,]\s*\"kind\": *\"([^\"]+)\"", re.MULTILINE)
-# The device that stands for all cards, in YAML or in JSON.
+# The device that means all cards, in YAML or in JSON.
 ALL = re.compile(r"^[\s-]*\"?name\"?: *\"?all\"?,?\s*$|\"name\": *\"all\"", re.MULTILINE)
 
 
 def read_containers(root: str) -> Optional[Dict[str, Any]]:
-    """`{engine, program, spec, others}`, null where no containers are meant to run here.
+    """`{engine, program, spec, others}`, null if no containers are meant to run here.
 
     `others`: further specifications of the same kind, in the folders that engines read.
-    `spec` is null when there is no specification, else `{kind, all, cards, driver}`: whether a device stands for all
+    `spec` is null if there is no specification, else `{kind, all, cards, driver}`: whether a device means all
     cards, the cards' device nodes, and the driver version that it was written for.
     """
     if not exists(root, RECORD):
@@ -43,7 +43,7 @@ def read_containers(root: str) -> Optional[Dict[str, Any]]:
 
 
 def load_record(root: str) -> Dict[str, Any]:
-    """containers.json, written by the role system_containers. ValueError when it cannot be used."""
+    """containers.json, written by the role system_containers. ValueError if it cannot be used."""
     try:
         record = json.loads(read_text(root, RECORD) or "")
     except ValueError as error:
@@ -61,7 +61,7 @@ def read_others(root: str, spec: str) -> List[str]:
         for name in names_in(root, folder):
             path = f"{folder}/{name}"
             full = resolve(root, path)
-            # Of /run and /var/run one is a link to the other: what is one file is named once.
+            # Of /run and /var/run, one is a link to the other: the same file is named only once.
             if not name.endswith(ENDINGS) or full is None or full == own or full in found:
                 continue
             text = read_text(root, path)
@@ -83,9 +83,9 @@ def read_spec(root: str, path: str) -> Optional[Dict[str, Any]]:
 
 
 def parse_spec(text: str, name: str = "the specification") -> Dict[str, Any]:
-    """The parts that matter of a specification in YAML or JSON; ValueError when they are not in it.
+    """The relevant parts of a specification in YAML or JSON; ValueError if they are missing.
 
-    Python 3.6 brings no YAML; what is looked for stands on lines of its own in both notations.
+    Python 3.6 has no YAML reader; the values needed are on separate lines in both notations.
     """
     kind = KIND.search(text)
     versions = sorted(set(LIBRARY.findall(text)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the CUDA toolkit: its version, and the link that leads to it."""
+"""Checks of the CUDA toolkit: its version, and the link to it."""
 
 from ...verdict.check import (
     DRAIN,
@@ -23,7 +23,7 @@ def release(version: str, parts: int) -> str:
 def compare_version(what: str, found: str, wanted: str) -> Outcome:
     """PASS when `found`, cut to the precision of `wanted` or the reverse, is `wanted`."""
     parts = min(len(found.split(".")), len(wanted.split(".")))
-    # One number says too little to be compared.
+    # A single number is not enough for a comparison.
     if parts >= 2 and release(found, parts) == release(wanted, parts):
         return passed(found, wanted, f"{what} {found}")
     return failed(found, wanted, f"{what} {found} instead of {wanted}")
@@ -32,7 +32,7 @@ def compare_version(what: str, found: str, wanted: str) -> Outcome:
 def cuda_version(readings: Evidence, expected: Evidence) -> Outcome:
     """Both the toolkit's version.json and its compiler state the planned version.
 
-    The distribution's toolkit lies in the system's own folders, without a version.json; its compiler speaks for it.
+    The distribution's toolkit lies in the system's own folders, without a version.json; its compiler gives the version.
     """
     wanted = expected.wish("plan", "cuda", "version")
     if not wanted:
@@ -64,7 +64,7 @@ def cuda_link(readings: Evidence, expected: Evidence) -> Outcome:
     if readings.absent("cuda", "link"):
         return failed("none", wanted, "/usr/local/cuda leads nowhere")
     target = readings.text("cuda", "link")
-    # Compared where both end, since the prefix may itself be a link of the alternatives system.
+    # Their final targets are compared, since the prefix may itself be a link of the alternatives system.
     if target != readings.text("cuda", "prefix"):
         return failed(target, wanted, f"/usr/local/cuda leads to {target}")
     return passed(target, wanted, f"/usr/local/cuda leads to {target}")

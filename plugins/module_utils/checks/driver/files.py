@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what the driver brought beside its module: nvidia-smi, libraries, the service of the switches."""
+"""Checks of the driver's files other than its module: nvidia-smi, libraries, the service for the switches."""
 
 from typing import Optional
 
@@ -19,12 +19,12 @@ from ..gpu.cards import ASK_FIRST
 from ..reinstall import LIBRARIES, PROGRAM, reinstall
 from .loaded import INSTALL, REBOOT_NOW
 
-# Where dnf's packages have them; of Debian's only the name counts.
+# Paths in dnf's packages; for Debian's, only the name counts.
 FOLDER = "/usr/lib64/"
 
 
 def bad_program(file: Evidence, name: str, expected: str) -> Optional[Outcome]:
-    """The outcome for a program that not everybody may run or that others than root may change; None for a good one."""
+    """The outcome for a program that not everybody may run or that not only root may change; None for a good one."""
     if not (file.flag("is_file") and file.flag("executable")):
         return failed(file.text("mode"), expected, f"{name} is not a program that every user may run")
     reason = file.wish("unsafe")
@@ -32,7 +32,7 @@ def bad_program(file: Evidence, name: str, expected: str) -> Optional[Outcome]:
 
 
 def nvidia_smi_file(readings: Evidence, expected: Evidence) -> Outcome:
-    """nvidia-smi is a program that only root may change: it is run as root, so nothing else may lie in its place."""
+    """nvidia-smi is a program that only root may change: it is run as root, so nobody else may replace it."""
     if readings.absent("driver_files", "nvidia_smi"):
         bad: Optional[Outcome] = failed("missing", "a program", "there is no nvidia-smi")
     else:

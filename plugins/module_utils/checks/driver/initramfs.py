@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nvidia module inside the initramfs with which a kernel boots: there it is loaded before the disk's one is seen.
+"""The nvidia module inside the initramfs with which a kernel boots: it is loaded before the one on disk is visible.
 
-An image is archives (cpio, "newc") one behind the other, plain ones for the processor's microcode first and a packed
-one last. It is read as a stream, within bounds of time and size, and nothing is unpacked to disk. Python has gzip, xz
-and bzip2; for zstd and lz4 the system's own programs are asked, which must be there to make such images.
+An image is a sequence of archives (cpio, "newc"), plain ones for the processor's microcode first and a compressed one
+last. It is read as a stream, within limits of time and size, and nothing is unpacked to disk. Python has gzip, xz and
+bzip2; for zstd and lz4, the system's own programs are used, which must exist for such images to have been made.
 Source: Linux Documentation/driver-api/early-userspace/buffer-format.rst.
 """
 
@@ -31,7 +31,7 @@ HEADER = 110
 PLAIN = (b"070701", b"070702")
 LAST = b"TRAILER!!!"
 MODULE = re.compile(rb"(?:^|/)nvidia(?:-current|-current-open)?\.ko(?:\.(?:gz|xz|zst|bz2))?$")
-# The section .modinfo is a list of zero-ended words.
+# The section .modinfo is a list of null-terminated words.
 VERSION = re.compile(rb"\0version=([0-9]{3,4}\.[0-9.]{2,16})\0")
 PROGRAMS = {"zstd": ["zstd", "-d", "-c", "-q"], "lz4": ["lz4", "-d", "-c", "-q"], "lzop": ["lzop", "-d", "-c", "-q"]}
 MAGIC = (
@@ -47,11 +47,11 @@ MAGIC = (
 
 
 class Limit(Exception):
-    """The image is larger, or takes longer, than is read of one."""
+    """The image is larger, or takes longer to read, than the limit."""
 
 
 def read_initramfs(root: str, kernel: str, seconds: float = SECONDS) -> Optional[Dict[str, Optional[str]]]:
-    """`{image, version}` of this kernel's image; version null where it holds no nvidia module. None without an image.
+    """`{image, version}` of this kernel's image; version null if it has no nvidia module. None without an image.
 
     OSError and ValueError for an image that cannot be read to its end within `seconds`.
     """
@@ -70,7 +70,7 @@ def read_initramfs(root: str, kernel: str, seconds: float = SECONDS) -> Optional
 
 
 def module_version(file: BinaryIO, deadline: float) -> Optional[str]:
-    """The version of the nvidia module in an image; None without one. ValueError, EOFError for a damaged one."""
+    """The version of the nvidia module in an image; None if there is none. ValueError, EOFError for a damaged one."""
     number = 0
     while True:
         start = _skip_zeros(file)
@@ -83,14 +83,14 @@ def module_version(file: BinaryIO, deadline: float) -> Optional[str]:
         stream = Stream(unpacked(file, kind), deadline)
         version = _version_in_archive(stream)
         if version is not None or kind != "plain":
-            # Behind a compressed archive there may be another, which no tool of these systems makes.
+            # There could be another archive after a compressed one, but no tool on these systems makes such images.
             return version
-        # A plain archive ends somewhere in what was read; the next one begins at a multiple of four behind it.
+        # A plain archive ends somewhere in the data read; the next one begins at a multiple of four after it.
         file.seek(start + stream.position)
 
 
 class Stream(object):
-    """Bytes from an iterator of chunks, counted and bounded."""
+    """Bytes from an iterator of chunks, counted and limited."""
 
     def __init__(self, chunks: Iterable[bytes], deadline: float) -> None:
         self.chunks = iter(chunks)
@@ -99,7 +99,7 @@ class Stream(object):
         self.position = 0
 
     def take(self, size: int, keep: bool = True) -> bytes:
-        """The next `size` bytes (b"" where they are not kept); EOFError when there are fewer."""
+        """The next `size` bytes (b"" if they are not kept); EOFError if there are fewer."""
         parts, left = [], size
         while left:
             if not self.waiting:
@@ -118,7 +118,7 @@ class Stream(object):
 
 
 def _version_in_archive(stream: Stream) -> Optional[str]:
-    """The version of the nvidia module in one archive, None without one; the stream then stands behind it."""
+    """The version of the nvidia module in one archive, None if there is none; the stream is then at its end."""
     while True:
         header = stream.take(HEADER)
         if header[:6] not in PLAIN:
@@ -130,7 +130,7 @@ def _version_in_archive(stream: Stream) -> Optional[str]:
         stream.take(-stream.position % 4, keep=False)
         if name == LAST:
             return None
-        # Of several names for one file the last one carries it; the others, like folders, are empty.
+        # If a file has several names, the last one has the content; the others, like folders, are empty.
         wanted = MODULE.search(name) is not None and stat.S_ISREG(mode) and size > 0
         if wanted and size > MOST_MODULE_BYTES:
             raise ValueError(f"{name.decode('utf-8', 'replace')} has {size} bytes")
@@ -141,7 +141,7 @@ def _version_in_archive(stream: Stream) -> Optional[str]:
 
 
 def version_of(data: bytes, name: str, deadline: float) -> str:
-    """The version that a module file states, unpacked where it is compressed; ValueError when it states none."""
+    """The version that a module file states, unpacked if it is compressed; ValueError if it states none."""
     if not data.startswith(b"\x7fELF"):
         with tempfile.TemporaryFile() as file:
             file.write(data)
@@ -164,7 +164,7 @@ def _joined(chunks: Iterable[bytes], deadline: float) -> bytes:
 
 
 def _skip_zeros(file: BinaryIO) -> Optional[int]:
-    """Stand at the next byte that is no zero, where an archive begins, and return its place; None at the end."""
+    """Go to the next non-zero byte, where an archive begins, and return its position; None at the end."""
     while True:
         start = file.tell()
         chunk = file.read(CHUNK)
@@ -178,7 +178,7 @@ def _skip_zeros(file: BinaryIO) -> Optional[int]:
 
 
 def _kind(file: BinaryIO, start: int) -> str:
-    """How what begins here is packed; ValueError for what nobody knows."""
+    """The compression of the data that begins here; ValueError if it is unknown."""
     first = file.read(8)
     file.seek(start)
     if first.startswith(PLAIN):
@@ -190,7 +190,7 @@ def _kind(file: BinaryIO, start: int) -> str:
 
 
 def unpacked(file: BinaryIO, kind: str) -> Iterator[bytes]:
-    """The bytes of what begins where the file stands, in chunks; the file stands anywhere afterwards."""
+    """The unpacked bytes from the file's current position, in chunks; its position afterwards is undefined."""
     if kind in PROGRAMS:
         return _by_program(file, PROGRAMS[kind])
     if kind == "plain":
@@ -200,7 +200,7 @@ def unpacked(file: BinaryIO, kind: str) -> Iterator[bytes]:
     return _by_library(file, bz2.BZ2Decompressor() if kind == "bzip2" else lzma.LZMADecompressor())
 
 
-# Both yield pieces of bounded size: some bytes of input may stand for a GiB of zeros.
+# Both yield pieces of limited size: a few bytes of input may expand to a GiB of zeros.
 
 
 def _gzip(file: BinaryIO) -> Iterator[bytes]:
@@ -231,7 +231,7 @@ def _by_program(file: BinaryIO, command: Sequence[str]) -> Iterator[bytes]:
     program = find_program(command[0])
     if program is None:
         raise ValueError(f"it is compressed with {command[0]}, which is not installed")
-    # The program reads from where the file stands, in Python's terms and in the kernel's.
+    # The program reads from the file's position, which must be the same for Python and for the kernel.
     os.lseek(file.fileno(), file.tell(), os.SEEK_SET)
     child = subprocess.Popen(
         [program, *command[1:]], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True

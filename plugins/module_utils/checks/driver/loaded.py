@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the driver: loaded, as planned, there after the next boot, and usable by the training user."""
+"""Checks that the driver is loaded, as planned, available after the next boot, and usable by the training user."""
 
 import re
 from typing import Sequence, Tuple
@@ -26,10 +26,10 @@ from ..confined import kept_away
 from ..gpu.cards import ASK_FIRST
 from ..reinstall import LIBRARIES, PROGRAM, install, packages_of, reinstall
 
-# What is not in sysfs is absent only where sysfs can be read, and the GPUs themselves are the proof of that.
+# A missing entry in sysfs means absent only if sysfs can be read, which the GPUs themselves prove.
 NO_SYSFS = "sysfs shows no GPU, so other things that it does not show mean nothing"
 CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
-# With these nvidia-smi ends where a job or container has no card; a lost or hanging one is told in other words.
+# nvidia-smi's results if a job or container has no card; a lost or hanging card gives others.
 LIKE_NO_GPU = ("no_devices", "driver_not_loaded", "failed")
 ENABLE = "systemctl enable --now nvidia-persistenced"
 REBOOT_NOW = "When nobody works on the node, run: systemctl reboot"
@@ -40,7 +40,7 @@ SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 def reachable(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-smi answers within its deadline and with exit status 0.
 
-    In a job or container that was given no GPU nobody can tell how the node is.
+    In a job or container that was given no GPU, the state of the node cannot be determined.
     """
     status = readings.text("nvidia_smi", "status")
     smi = readings.at("nvidia_smi").value
@@ -59,7 +59,7 @@ def reachable(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def library_or_program(message: str) -> Tuple[str, str, Tuple[str, ...]]:
-    """(path, tags, packages) of what of nvidia-smi is missing, by its sentence."""
+    """(path, tags, packages) of the part of nvidia-smi that is missing, by its error message."""
     if "libnvidia-ml" in message:
         return "/usr/lib64/libnvidia-ml.so.1", "system", LIBRARIES
     return "/usr/bin/nvidia-smi", "system", PROGRAM
@@ -129,9 +129,9 @@ def persistence(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def _package_of_daemon(readings: Evidence) -> Tuple[str, ...]:
-    """The action where the daemon's package is not installed; nothing where it is, or nobody looked."""
+    """The action if the daemon's package is not installed; nothing if it is, or if this was not read."""
     names = packages_of(readings)
-    # Ubuntu packs it with the other programs.
+    # Ubuntu packages it with the other programs.
     there = [name for name in names or () if name.startswith(("nvidia-persistenced", "nvidia-compute-utils"))]
     return () if there or not names else (install(readings, "nvidia-persistenced") + " ; " + ENABLE,)
 
@@ -157,13 +157,13 @@ def device_nodes(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def _shut(nodes: Evidence, user: str, names: Sequence[str]) -> Tuple[str, str]:
-    """(message, action) for device files that the user may not open; the first one's mode and group stand for all."""
+    """(message, action) for device files that the user may not open, with the first one's mode and group."""
     message = f"{user} may not use {', '.join(names)}"
     try:
         mode, group = nodes.text(names[0], "mode"), nodes.text(names[0], "group")
     except Unreadable:
         return message, ""
-    # Root's own group is no way for a user who has no other rights.
+    # Root's own group must not be given to a user who has no other rights.
     if mode[2:3] in ("6", "7") and group not in ("root", "0"):
         join = "Run: usermod -aG {} {} ; then restart its services. Alternatively: NVreg_DeviceFileMode=0666"
         return f"{message} (mode {mode}, group {group}, which has access)", join.format(group, user)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the memory of the cards as the driver counts it: ECC, and parts that wait to be taken out of use."""
+"""Checks of the cards' memory errors as the driver counts them: ECC, and memory that waits to be retired."""
 
 from ...gpu.cards import is_strict, may_lack_ecc, needs_ecc
 from ...verdict.check import (
@@ -32,7 +32,7 @@ def ecc(readings: Evidence, expected: Evidence) -> Outcome:
     for gpu in gpus:
         pci_id = gpu.pci_id("pci_id")
         mode = None if gpu.absent("ecc_mode") else gpu.text("ecc_mode")
-        # Some drivers count in the slices alone while MIG is on; where the answer is read decides which may.
+        # Some drivers count only in the slices while MIG is on; the reader of the answer decides which.
         in_slices = mode == "Enabled" and gpu.absent("ecc_uncorrected_volatile")
         if in_slices and gpu.absent("health", "mig_uncorrected_volatile"):
             without.append(pci_id)
@@ -43,7 +43,7 @@ def ecc(readings: Evidence, expected: Evidence) -> Outcome:
         elif mode == "Disabled" and needs_ecc(card_row(gpu)):
             off.append(pci_id)
         elif mode == "Disabled" or (mode is None and (may_lack_ecc(card_row(gpu)) or is_vgpu(gpu))):
-            # Workstation cards are delivered with ECC off, and whoever leaves it so gives nothing away.
+            # Workstation cards are delivered with ECC off, and leaving it so is no fault.
             without.append(pci_id)
         else:
             return unknown(f"the ECC mode of {pci_id} reads {mode!r}", mode, "Enabled")
@@ -67,7 +67,8 @@ def retired_pages(readings: Evidence, expected: Evidence) -> Outcome:
         pci_id = gpu.pci_id("pci_id")
         answers = [name for name in RETIREMENT if not gpu.absent(name)]
         if not answers:
-            # A card cut into MIG slices does not say, nor a vGPU or one without ECC; any other data-centre card must.
+            # A card cut into MIG slices does not report this, nor a vGPU or one without ECC; any other data-centre card
+            # must.
             mig = None if gpu.absent("mig_mode") else gpu.text("mig_mode")
             may_be_silent = mig == "Enabled" or is_vgpu(gpu) or gpu.absent("ecc_mode")
             if is_strict(card_row(gpu)) and not may_be_silent:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the kernel's modules: the parameters that nvidia was loaded with, and modules that a site wants besides."""
+"""Checks of the kernel's modules: the parameters that nvidia was loaded with, and modules that a site requires."""
 
 import re
 from typing import Optional
@@ -29,7 +29,7 @@ LOADED = ("live", "built in")
 
 
 def number(text: str) -> Optional[int]:
-    """A number as the kernel reads it (0x1b0, 0660 and 432 are the same), None for any other text."""
+    """A number as the kernel reads it (0x1b0, 0660 and 432 are the same), None for other text."""
     match = NUMBER.fullmatch(text)
     return match and int(text, 16 if match.group(1) else 8 if match.group(2) else 10)
 
@@ -44,7 +44,7 @@ def agrees(asked: str, loaded: str) -> bool:
 def parameters(readings: Evidence, expected: Evidence) -> Outcome:
     """The module nvidia was loaded with every parameter that /etc/modprobe.d and the like set for it.
 
-    A file that was changed since then has no effect until the module is loaded again.
+    A file changed since then has no effect until the module is reloaded.
     """
     if in_container(readings):
         return skipped(in_container(readings))

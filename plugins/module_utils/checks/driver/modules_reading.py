@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was asked of the kernel's modules beside what they are: parameters of nvidia, and modules that are wanted."""
+"""What was requested of the kernel's modules, and their actual state: nvidia's parameters, and required modules."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from typing import Collection, Dict, Iterable, List, Optional
 
 from ...host.files import exists, link_target, names_in, read_colon_lines, read_text, resolve
 
-# modprobe.d(5): of two files of one name, the one in the first of these folders counts.
+# modprobe.d(5): if two files have the same name, the one in the first of these folders counts.
 FOLDERS = (
     "/etc/modprobe.d",
     "/run/modprobe.d",
@@ -19,7 +19,7 @@ COMMAND_LINE = "/proc/cmdline"
 # Debian's packages build it under the other names, see probe/nvidia.py.
 MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
 PREFIX = "NVreg_"
-# Only double quotes hold words together, in modprobe's files as on the kernel's command line.
+# Only double quotes keep words together, both in modprobe's files and on the kernel's command line.
 WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 # nv-reg.h of the open kernel modules: the one parameter that the driver shows under another name.
 SHOWN_AS = {"RestrictProfilingToAdminUsers": "RmProfilingAdminOnly"}
@@ -52,7 +52,7 @@ def _configuration(root: str) -> List[str]:
     chosen: Dict[str, str] = {}
     for folder in FOLDERS:
         full = resolve(root, folder)
-        # Not names_in: what cannot be listed may hold parameters, and its error is the answer.
+        # Not names_in: a folder that cannot be listed may contain parameters, so its error must be reported.
         for name in os.listdir(full) if full else ():
             if name.endswith(".conf"):
                 chosen.setdefault(name, f"{folder}/{name}")
@@ -61,7 +61,7 @@ def _configuration(root: str) -> List[str]:
 
 def _text(root: str, path: str) -> str:
     if link_target(root, path) == "/dev/null":
-        # modprobe.d(5): so a file of the same name in another folder is put out of use.
+        # modprobe.d(5): this disables a file of the same name in another folder.
         return ""
     text = read_text(root, path)
     if text is None:
@@ -75,7 +75,7 @@ def _parameter(word: str, source: str) -> Dict[str, str]:
 
 
 def read_parameters(root: str) -> Optional[Dict[str, str]]:
-    """`{name: value}` as the loaded module shows them, texts in quotes; None when no module is loaded."""
+    """`{name: value}` as the loaded module shows them, texts in quotes; None if no module is loaded."""
     if not exists(root, "/proc/driver/nvidia/version"):
         return None
     found = read_colon_lines(read_text(root, PARAMETERS))
@@ -85,7 +85,7 @@ def read_parameters(root: str) -> Optional[Dict[str, str]]:
 
 
 def read_kernel_modules(root: str, names: Iterable[str]) -> Dict[str, Optional[str]]:
-    """`{name: state}` of these modules: the kernel's word ("live"), "built in", or None for one that is not there."""
+    """`{name: state}` of these modules: the kernel's word ("live"), "built in", or None for one that is missing."""
     loaded = names_in(root, LOADED)
     if not loaded:
         raise OSError(f"{LOADED} lists no module")
@@ -105,5 +105,5 @@ def _state(root: str, name: str, loaded: Collection[str], built_in: Collection[s
 
 
 def _spelt(name: str) -> str:
-    """The kernel makes no difference between the two signs, and writes the second."""
+    """The kernel treats both characters as equal, and writes the second."""
     return name.replace("-", "_")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the driver as it is installed: its packages, who made them, who signed its module, and the initramfs."""
+"""Checks of the installed driver: its packages, who made them, who signed its module, and the initramfs."""
 
 import collections
 from typing import Dict, List, Sequence
@@ -52,7 +52,7 @@ def one_version(readings: Evidence, expected: Evidence) -> Outcome:
     ]
     if not packages:
         return skipped("no package of this system contains the driver; driver.source says where it comes from")
-    # What most have; where two are as many, the one of the libraries on disk.
+    # The most frequent version; if two are equally frequent, that of the libraries on disk.
     numbers = collections.Counter(version for _name, version in packages)
     most = max(numbers.values())
     wanted = sorted(version for version, number in numbers.items() if number == most)
@@ -68,7 +68,7 @@ def one_version(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def _sync(readings: Evidence) -> str:
-    """How one version comes about with this system's package manager; of both where it is not told."""
+    """How to get to one version with this system's package manager, or with both if it is not known."""
     return SYNC["dpkg"] if readings.value.get("driver_packages", {}).get("manager") == "dpkg" else SYNC["rpm"]
 
 
@@ -110,7 +110,7 @@ def source(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def _planned(expected: Evidence) -> str:
-    """The maker that the plan's source stands for; "" in a plan that installs no driver."""
+    """The maker that the plan's source implies; "" in a plan that installs no driver."""
     return {"nvidia": NVIDIA, "distribution": DISTRIBUTION}.get(expected.wish("plan", "driver", "source"), "")
 
 
@@ -126,7 +126,7 @@ def _few(names: Sequence[str]) -> str:
 def module_signer(readings: Evidence, expected: Evidence) -> Outcome:
     """Where only signed modules are taken, the next boot's nvidia module is signed by a key that this machine trusts.
 
-    That some key of DKMS is enrolled says nothing of the key that signed this file: both may be there and differ.
+    An enrolled key of DKMS says nothing about the key that signed this file: both may exist and differ.
     """
     if in_container(readings):
         return skipped(in_container(readings))
@@ -148,7 +148,7 @@ def module_signer(readings: Evidence, expected: Evidence) -> Outcome:
         return passed(signer, "a trusted key", f"signed by {signer}, whose key is enrolled")
     names = {one.wish("name") for one in enrolled}
     for one in readings.each("module_signature", "kernel"):
-        # The kernel does not tell a serial number; but an enrolled key of this name was compared by its own above.
+        # The kernel does not show a serial number; but an enrolled key of this name was compared by its own above.
         if key in _numbers(one) or (one.wish("name") == signer and signer not in names):
             return passed(signer, "a trusted key", f"signed by {signer}, whose key is built into the kernel")
     same = " (another key with this name is enrolled)" if signer in names else ""
@@ -160,7 +160,7 @@ def _numbers(one: Evidence) -> List[str]:
 
 
 def _make_anew(image: str, kernel: str) -> str:
-    """The command of the system whose name this image has: initrd.img-<kernel> is Debian's."""
+    """The command of the system to which the image's name belongs: initrd.img-<kernel> is Debian's."""
     command = "update-initramfs -u -k {}" if "/initrd.img-" in image else "dracut -f --kver {}"
     return f"Run: {command.format(kernel)} ; then reboot when nobody works on the node."
 
@@ -168,7 +168,7 @@ def _make_anew(image: str, kernel: str) -> str:
 def initramfs(readings: Evidence, expected: Evidence) -> Outcome:
     """An nvidia module inside the initramfs of the kernel that boots next is the one on disk: it is loaded first.
 
-    Most images hold none, and then nothing can be stale.
+    Most images have none, and then nothing can be stale.
     """
     if in_container(readings):
         return skipped(in_container(readings))

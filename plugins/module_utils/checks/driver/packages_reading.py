@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the installed driver comes from: its packages with their versions and makers, and files that no package has.
+"""Where the installed driver comes from: its packages with versions and makers, and files that belong to no package.
 
-rpm or dpkg is asked, whichever this system installs with; nothing is asked of a repository.
+rpm or dpkg is asked, whichever this system uses; no repository is contacted.
 """
 
 import re
@@ -19,22 +19,22 @@ RPM = ("/var/lib/rpm", "/usr/lib/sysimage/rpm")
 PATTERNS = ("*nvidia*", "cuda-drivers*", "libcuda1*", "libnvcuvid1*", "libnvoptix1*", "libnvsdm*")
 RPM_FORMAT = "%{NAME}\t%{VERSION}\t%{RELEASE}\t%{VENDOR} %{PACKAGER}\n"
 DPKG_FORMAT = "${Package}\t${Version}\t${db:Status-Abbrev}\t${Maintainer}\n"
-# Versions of the driver are three or four digits and one or two numbers more; CUDA, kernels and tools count otherwise.
+# Driver versions are three or four digits and one or two more numbers; CUDA, kernels and tools use other schemes.
 VERSION = re.compile(r"(?:[0-9]+:)?([0-9]{3,4}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)(?:[-~+].*)?$")
-# Packages with a number like a driver's that is their own, and firmware that stays for older kernels.
+# Packages whose own version looks like a driver's, and firmware that stays for older kernels.
 OTHERS = re.compile(
     r"container|docker|compat|egl-|vaapi|pinning|^nvidia-firmware-[0-9].*-[0-9]+\.[0-9]+|-dev$|-doc$|cuda-toolkit"
 )
 OLD_BRANCH = re.compile(r"-(tesla-[0-9]+|legacy-[0-9]+xx)(-|$)")
 # kmod-nvidia-580.95.05-4.18.0-553.16.1: built for one kernel, and kept as long as that kernel.
 FOR_KERNEL = re.compile(r"^kmod-nvidia-.*-([0-9]+\.[0-9]+\.[0-9]+-[0-9][0-9.]*)$")
-# Tools that work with any driver: NVIDIA packs them at its version, distributions at their own pace.
+# Tools that work with any driver: NVIDIA packages them at its version, distributions at their own pace.
 TOOLS = re.compile(
     r"nvidia-(settings|xconfig|modprobe|persistenced)|lib(XNVCtrl|xnvctrl)|nvidia-libXNVCtrl", re.IGNORECASE
 )
 NVIDIA = "NVIDIA"
 UNNAMED = "unnamed"
-# Who packs it, by what the package says of its maker, by its version, or by a name that only this one uses.
+# Who packaged it, by what the package says about its maker, by its version, or by a name that only this maker uses.
 MAKERS = (
     ("negativo17", re.compile(r"negativo17|^dkms-nvidia", re.IGNORECASE)),
     ("RPM Fusion", re.compile(r"rpm ?fusion|^xorg-x11-drv-nvidia|^akmod-nvidia", re.IGNORECASE)),
@@ -43,11 +43,11 @@ MAKERS = (
     ("distribution", re.compile(r"[~+]deb[0-9]+u|0ubuntu0\.[0-9]{2}\.|red hat|rocky|almalinux", re.IGNORECASE)),
     (NVIDIA, re.compile(r"nvidia (corporation|inc)|@nvidia\.com|\tnvidia ", re.IGNORECASE)),
 )
-# What NVIDIA's own installer (NVIDIA-Linux-*.run) leaves beside the driver; no package has them.
+# Files that NVIDIA's own installer (NVIDIA-Linux-*.run) leaves beside the driver; no package has them.
 INSTALLER = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
 INSTALLER_LOG = "/var/log/nvidia-installer.log"
 
-# run_bounded, or what answers in its place.
+# run_bounded, or a replacement for it.
 RunProgram = Callable[[Sequence[str], float], Finished]
 
 
@@ -57,7 +57,7 @@ def read_driver_packages(
     """`{manager, packages: [{name, version, maker, bound}], unowned: [path], installer: [path]}`.
 
     `kernels`: those that run now or next; packages for other kernels are left out. `dkms`: the probe's list. `maker` is
-    "unnamed" where the package does not say; `bound`: its version must be the driver's.
+    "unnamed" if the package does not say; `bound`: its version must be the driver's.
     `unowned`: files of the driver that belong to no package.
     """
     manager = "dpkg" if exists(root, DPKG) else "rpm" if any(exists(root, path) for path in RPM) else None
@@ -77,7 +77,7 @@ def _ask_packages(manager: str, run: RunProgram) -> str:
         done = run(["rpm", "-qa", "--qf", RPM_FORMAT, *PATTERNS], SECONDS)
     else:
         done = run(["dpkg-query", "-W", "-f", DPKG_FORMAT, *PATTERNS], SECONDS)
-    # dpkg-query ends with 1 where one of the patterns finds nothing.
+    # dpkg-query ends with 1 if one of the patterns finds nothing.
     if done.rc is None or done.rc > (manager == "dpkg") or done.rc < 0:
         raise OSError(done.problem or f"{manager}: {done.stderr.strip()[:200] or done.rc}")
     return done.stdout
@@ -91,7 +91,7 @@ def parse_packages(text: str, kernels: Sequence[str] = (), manager: str = "rpm")
         if len(fields) != 4:
             continue
         name, version, state = fields[0], VERSION.match(fields[1]), fields[2]
-        # dpkg's "rc" is a package that was removed and left its settings; rpm has its release there.
+        # dpkg's "rc" is a package that was removed but left its settings; rpm has the release in this field.
         removed = manager == "dpkg" and state[1:2] in "cn"
         of_kernel = FOR_KERNEL.match(name)
         elsewhere = of_kernel and not any(kernel.startswith(of_kernel.group(1)) for kernel in kernels)
@@ -100,13 +100,13 @@ def parse_packages(text: str, kernels: Sequence[str] = (), manager: str = "rpm")
             apart = TOOLS.match(name) and maker != NVIDIA and (maker, manager) != (UNNAMED, "rpm")
             record = {"name": name, "version": version.group(1), "maker": maker, "bound": not apart}
             found[name, version.group(1)] = record
-    # Debian keeps older branches beside the current one, and its alternatives lead to one of them.
+    # Debian keeps older branches beside the current one, and its alternatives select one of them.
     current = [key for key in found if not OLD_BRANCH.search(key[0])]
     return [found[key] for key in sorted(current or found)]
 
 
 def maker_of(name: str, line: str) -> str:
-    """Who made a package, from its name and the line that the package manager printed; "unnamed" without a sign."""
+    """Who made a package, from its name and the package manager's line; "unnamed" if neither shows it."""
     return next((maker for maker, sign in MAKERS if sign.search(line) or sign.match(name)), UNNAMED)
 
 
@@ -119,7 +119,7 @@ def driver_files(root: str, ask: Ask, kernels: Iterable[str], dkms: Iterable[Rec
             found += [_on_host(root, path)] if path else []
     sources = {"/usr/src/{module}-{version}/dkms.conf".format(**row) for row in dkms}
     if sources:
-        # What DKMS builds belongs to no package, its sources do.
+        # What DKMS builds belongs to no package, but its sources do.
         return sorted({*found, *(path for path in sources if exists(root, path))})
     for kernel in kernels:
         for name in MODULE_NAMES:
@@ -139,7 +139,7 @@ def _is_owned(manager: str, path: str, run: RunProgram) -> bool:
     names = [path, other]
     folder = path.rpartition("/")[0]
     if "/modules/" in folder and folder.rpartition("/")[2].startswith("nvidia"):
-        # Ubuntu links its signed modules together on the node, in a folder of the package.
+        # Ubuntu links its signed modules on the node, in a folder of the package.
         names.append(folder)
     return any(_owner(manager, name, run) for name in names)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check of the environment's files: each is as its package brought it, by the judgement that the role builds by."""
+"""Check that the environment's files are as their packages installed them, by the same rules as the role's."""
 
 from typing import List, Tuple
 

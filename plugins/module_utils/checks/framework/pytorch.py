@@ -75,7 +75,7 @@ def runs_on(built_for: Iterable[str], capability: str) -> bool:
         if not match:
             continue
         code = (int(match.group(2)), int(match.group(3)))
-        # The letter "a" restricts code to exactly this card.
+        # The letter "a" restricts code to exactly this compute capability.
         later = not match.group(4) and (match.group(1) == "compute" or code[0] == card[0])
         if code == card or (later and code < card):
             return True

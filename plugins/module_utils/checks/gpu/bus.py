@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of each card's way to the host: PCIe, the link to a Grace processor, NUMA."""
+"""Checks of each card's connection to the host: PCIe, the link to a Grace processor, NUMA."""
 
 import re
 from typing import List, Optional
@@ -20,7 +20,7 @@ LIMITS = {
     "guest_part": Limit(2, "parts", "captures of clouds: 8 of 16 lanes, one of two parts, by design"),
 }
 CPU_LIST = re.compile(r"[0-9]+([,-][0-9]+)*")
-# nvidia-smi's words for a card that a virtual machine was given.
+# nvidia-smi's words for a card that was given to a virtual machine.
 GUEST = ("pass-through",) + VGPU
 NO_LINK = "a virtual machine that has a part of the card does not see its link"
 GRACE = re.compile(r"\bG[BH][23]00\b")
@@ -81,7 +81,7 @@ def twins_of(gpu: Evidence, readings: Evidence) -> List[Evidence]:
 
 
 def slot_of(readings: Evidence, pci_id: str) -> Optional[int]:
-    """Lanes that the bridge above this card can have; None where sysfs does not tell."""
+    """Lanes that the bridge above this card can have; None if sysfs does not show it."""
     for gpu in readings.each("probe", "gpus") if "probe" in readings.names() else []:
         there = gpu.pci_id("pci_id") == pci_id and "slot_width_max" in gpu.names("link")
         if there and not gpu.absent("link", "slot_width_max"):
@@ -90,7 +90,7 @@ def slot_of(readings: Evidence, pci_id: str) -> Optional[int]:
 
 
 def in_guest(gpu: Evidence, readings: Evidence) -> bool:
-    """Whether the card, or systemd-detect-virt where it was asked, says that this is a virtual machine."""
+    """Whether the card, or systemd-detect-virt if it was run, says that this is a virtual machine."""
     told = "virtualization" in gpu.names("health") and not gpu.absent("health", "virtualization")
     if told and gpu.text("health", "virtualization").lower() in GUEST:
         return True
@@ -101,7 +101,7 @@ def in_guest(gpu: Evidence, readings: Evidence) -> bool:
 def link_generation(gpu: Evidence) -> Judged:
     """The PCIe link runs at the highest generation that it can.
 
-    An idle card lowers its generation to save power, so that only one in P0 to P2, or one that computes, is judged; a
+    An idle card lowers its generation to save power, so only one in P0 to P2, or one that is computing, is judged; a
     desktop that takes a few percent leaves a card in P8 and its link slow.
     """
     if gpu.absent("health", "link_gen_now"):
@@ -121,7 +121,7 @@ def link_generation(gpu: Evidence) -> Judged:
 def link_limit(readings: Evidence, expected: Evidence) -> Outcome:
     """The PCIe link may run as fast as the slower of card and host; a host older than the card is no fault.
 
-    Where a virtual machine is not told what the host can, a card slower than others of its model is a warning.
+    If a virtual machine does not see what the host can do, a card slower than others of its model is a warning.
     """
     fine = "as fast as card and host allow"
     return over_gpus(lambda gpu: fastest(gpu, readings), "the lower of card and host", fine)(readings, expected)

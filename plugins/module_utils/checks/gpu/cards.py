@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the cards themselves: number, model, who holds them.
+"""Checks of the cards themselves: number, model, and which driver they are bound to.
 
-Readings are those of `checks.collect`. The rules are those of the field's trusted checkers (DCGM, gpud, the health
-checks of Azure and AWS), without their habit of passing a value that cannot be read.
+Readings are those of `checks.collect`. The rules are those of established checkers (DCGM, gpud, the health checks of
+Azure and AWS), except that those let a value pass that cannot be read.
 """
 
 from typing import List
@@ -26,7 +26,7 @@ from ...verdict.evidence import Evidence
 from ..confined import given_some
 from .kept_plan import made_for
 
-# What helps where the driver is silent and the check therefore knows nothing.
+# What to do if the driver does not answer, so that the check knows nothing.
 ASK_FIRST = "First do what driver.reachable says."
 
 
@@ -60,7 +60,7 @@ FIRST_THE_GPUS = "First do what gpu.count says, then run: ansible-playbook site.
 
 
 def plan_of_all(readings: Evidence, expected: Evidence) -> Outcome:
-    """The plan that the node is held to was made while all GPUs that the inventory expects were there."""
+    """The node's recorded plan was made while all GPUs that the inventory expects were present."""
     wanted, found = expected.number("gpu_count"), made_for(expected.value)
     here = len([gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")])
     if found < wanted:
@@ -70,7 +70,7 @@ def plan_of_all(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def model(readings: Evidence, expected: Evidence) -> Outcome:
-    """All GPUs are the model that the inventory names; different models in one node fail even when it names none."""
+    """All GPUs are the model that the inventory names; different models in one node fail even if it names none."""
     names = sorted({gpu.text("name") for gpu in readings.each("probe", "gpus")})
     unnamed = [name for name in names if name.lower().startswith("unknown")]
     value = ", ".join(names)
@@ -104,7 +104,7 @@ def bound_driver(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def card_row(gpu: Evidence) -> Card:
-    """The `cards.Card` of a GPU of nvidia-smi's answer; `Unreadable` where neither its id nor its name is one."""
+    """The `cards.Card` of a GPU of nvidia-smi's answer; `Unreadable` if neither its id nor its name can be read."""
     told = gpu.value if isinstance(gpu.value, dict) else {}
     name, device_id = told.get("name"), told.get("device_id")
     found = card_of(name if isinstance(name, str) else "", device_id if isinstance(device_id, str) else "")
@@ -112,7 +112,7 @@ def card_row(gpu: Evidence) -> Card:
 
 
 def answering_gpus(readings: Evidence) -> List[Evidence]:
-    """The GPUs of nvidia-smi's answer; none when it cannot be reached."""
+    """The GPUs of nvidia-smi's answer; none if it cannot be reached."""
     return readings.each("nvidia_smi", "gpus") if readings.flag("nvidia_smi", "reachable") else []
 
 

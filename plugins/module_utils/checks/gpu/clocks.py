@@ -29,7 +29,7 @@ HIGHEST = "P0"
 def clocks(readings: Evidence, expected: Evidence) -> Outcome:
     """Application clocks of memory and graphics are not below the card's default, or those that system_tuning set.
 
-    Lower ones stay behind after measurements, and cost speed that nobody looks for here.
+    Lower ones are left over from measurements, and cost speed without anybody looking for the cause here.
     """
     chosen = tuned_to(readings, "gpu_clocks")
     if not chosen:

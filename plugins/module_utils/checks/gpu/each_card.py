@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What checks of single cards share: one rule for one card, applied to all; limits are data with their sources."""
+"""Shared by checks of single cards: a rule for one card, applied to all; limits are data with their sources."""
 
 from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Tuple, Union
 
@@ -8,15 +8,15 @@ from ...verdict.evidence import Evidence
 from .cards import ASK_FIRST, answering_gpus
 
 DIAGNOSE = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced if it confirms."
-# Status, value and words: what a rule says of one card.
+# Status, value and words: a rule's result for one card.
 Judged = Tuple[str, Any, str]
 Rule = Callable[[Evidence], Judged]
-# The action for the cards of a finding, where a command must name them.
+# The action for the cards of a finding, if a command must name them.
 Repair = Callable[[List[Evidence]], str]
 
 
 class Limit(NamedTuple):
-    """A limit that cards are held to, and who says so."""
+    """A limit for cards, and its source."""
 
     value: Union[int, float]
     unit: str
@@ -26,9 +26,9 @@ class Limit(NamedTuple):
 def over_gpus(rule: Rule, expected_value: Any, fine: str, repair: Optional[Repair] = None) -> Judge:
     """A check that asks `rule(gpu) -> (status, value, words)` of every card that answers; the worst card counts.
 
-    `repair(gpus)` is the action for the cards of the finding, where a command must name them.
+    `repair(gpus)` is the action for the cards of the finding, if a command must name them.
 
-    One card for which the question makes no sense (SKIP) skips the check: what is left out must be seen.
+    One card to which the question does not apply (SKIP) skips the check: an omission must be visible.
     """
 
     def look(readings: Evidence, expected: Evidence) -> Outcome:
@@ -52,7 +52,7 @@ def over_gpus(rule: Rule, expected_value: Any, fine: str, repair: Optional[Repai
 
 
 def addresses(gpus: Iterable[Evidence]) -> str:
-    """The cards as nvidia-smi -i takes them."""
+    """The cards in the form that nvidia-smi -i takes."""
     return ",".join(gpu.pci_id("pci_id") for gpu in gpus)
 
 

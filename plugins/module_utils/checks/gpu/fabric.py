@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of each card's place in the NVSwitch fabric: joined, whole, in one domain, and well by the fabric's own word.
+"""Checks of each card's place in the NVSwitch fabric: joined, complete, in one domain, and healthy by its own report.
 
-One check for each kind of trouble, since each asks for another thing. A card without a fabric, or a driver that does
-not tell, writes N/A and is left out; a word that nobody knows is UNKNOWN.
+One check for each kind of problem, since each needs a different action. A card without a fabric, or a driver that does
+not report it, gives N/A and is left out; an unknown word is UNKNOWN.
 """
 
 import re
@@ -32,7 +32,7 @@ CLIQUE = re.compile(r"[0-9]{1,10}")
 DONE = "completed"
 FINE = "success"
 SOURCE = "nvml.h NVML_GPU_FABRIC_HEALTH_MASK_*; NVIDIA's fabric-degraded sample keeps Completed, Success"
-# What the health says of a card that has no trouble, and the words that say that it has one.
+# What the health says about a card without a problem, and the words that say that it has one.
 BANDWIDTH, SUMMARY, CONFIGURATION = "fabric_bandwidth", "fabric_summary", "fabric_configuration"
 GOOD_WORDS = {BANDWIDTH: "Full", SUMMARY: "Healthy", CONFIGURATION: "None"}
 FLAGS = {
@@ -48,7 +48,7 @@ WORDS = {
 
 
 def trouble(gpu: Evidence, name: str) -> Tuple[bool, str]:
-    """(known, words): whether this card's fabric tells `name` at all, and the trouble in words, "" for none."""
+    """(known, words): whether this card's fabric reports `name` at all, and the problem in words, "" for none."""
     if gpu.absent("health", name):
         return False, ""
     if name in FLAGS:
@@ -58,7 +58,7 @@ def trouble(gpu: Evidence, name: str) -> Tuple[bool, str]:
 
 
 def health_of(name: str) -> Rule:
-    """The rule of one word of the health."""
+    """The rule for one field of the health."""
 
     def rule(gpu: Evidence) -> Judged:
         known, words = trouble(gpu, name)

@@ -51,7 +51,7 @@ def vbios(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def build_of(version: str) -> Tuple[int, Tuple[str, ...]]:
-    """What must be equal: the number of parts, and all of them but the last of five."""
+    """The part that must be equal: the number of parts, and all of them except the last of five."""
     parts = version.upper().split(".")
     return len(parts), tuple(parts[:BUILD_PARTS] if len(parts) == PARTS else parts)
 

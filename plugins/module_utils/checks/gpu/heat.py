@@ -19,7 +19,7 @@ def limit(name: str) -> float:
 def temperature(gpu: Evidence) -> Judged:
     """The card is colder than the temperature at which it slows down; within 5 degrees of it is a warning.
 
-    From Hopper on a card tells the margin itself (T.Limit), below zero when it is hotter than its limit.
+    From Hopper on, a card itself reports the margin (T.Limit), below zero if it is hotter than its limit.
     """
     if gpu.absent("temperature_c"):
         return SKIP, None, "a virtual machine that has a part of the card does not see its temperature"

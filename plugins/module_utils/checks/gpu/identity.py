@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of who each card is and what it may do: identity, modes, and the driver's own verdict."""
+"""Checks of each card's identity, its modes, and the driver's own verdict."""
 
 import re
 from typing import List
@@ -32,7 +32,7 @@ UNNAMED = "a program without a name"
 
 
 def is_vgpu(gpu: Evidence) -> bool:
-    """Whether this is a part of a card, given to a virtual machine: the host keeps to itself what is of the whole."""
+    """Whether this is a part of a card, given to a virtual machine: only the host sees values of the whole card."""
     told = not gpu.absent("health", "virtualization")
     return told and gpu.text("health", "virtualization").lower() in VGPU
 
@@ -76,7 +76,7 @@ def recovery_action(gpu: Evidence) -> Judged:
 
 
 def recover(gpus: List[Evidence]) -> str:
-    """What the driver asks for, harder for all where it is harder for one."""
+    """The action that the driver asks for; if one card needs a stronger one, it applies to all."""
     asked = " ".join(gpu.text("recovery_action") for gpu in gpus)
     return "When nobody works on the node, run: systemctl reboot" if "reboot" in asked else reset(gpus)
 
@@ -84,7 +84,7 @@ def recover(gpus: List[Evidence]) -> str:
 def graphics(gpu: Evidence) -> Judged:
     """No desktop or display server uses the card: it takes memory and time from trainings."""
     found = [process for process in gpu.each("processes") if "G" in process.text("type")]
-    # Programs of other users and containers may have no name; that they draw is told by their kind.
+    # Programs of other users and containers may have no name; their kind shows that they use graphics.
     names = [UNNAMED if process.value.get("name") in (None, "unknown") else process.text("name") for process in found]
     return (WARN if names else PASS, ", ".join(names) or "none", f"graphics programs: {', '.join(names)}")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what bends the way between two GPUs of a node of its own: the IOMMU and access control (ACS) in bridges.
+"""Checks of what diverts the path between two GPUs on bare metal: the IOMMU and access control (ACS) in bridges.
 
-A virtual machine needs both, and they are its host's business; so is all of this in a container.
+A virtual machine needs both, and its host is responsible for them; the same is true for a container.
 """
 
 from ...verdict.check import (
@@ -22,13 +22,13 @@ STRAIGHT = ("off", "identity")
 TRANSLATED = ("DMA", "DMA-FQ")
 OTHERS = ("blocked", "unmanaged")
 ACS_STATES = ("on", "off", "absent")
-# What the next boot keeps is the firmware's.
+# The firmware decides what stays after the next boot.
 ACS_OFF = "switch ACS off in the firmware. Leave it on if this host runs virtual machines."
 SOURCE = "NCCL user guide, troubleshooting: PCI Access Control Services (ACS)"
 
 
 def no_way_to_judge(readings: Evidence, expected: Evidence) -> str:
-    """Why there is nothing to judge, or ""."""
+    """Why this cannot be judged, or ""."""
     if expected.number("gpu_count") < 2:
         return "there is one GPU"
     if in_container(readings):
@@ -58,7 +58,7 @@ def iommu(readings: Evidence, expected: Evidence) -> Outcome:
 def acs(readings: Evidence, expected: Evidence) -> Outcome:
     """No bridge between processor and GPU has access control on: it sends transfers between GPUs up to the processor.
 
-    The register lies in a part of the configuration space that only root may read.
+    The register is in a part of the configuration space that only root may read.
     """
     reason = no_way_to_judge(readings, expected)
     if reason:

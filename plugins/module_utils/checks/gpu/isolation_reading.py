@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between two GPUs that want to talk to each other: the IOMMU, and access control in PCIe bridges.
+"""What is on the path between two GPUs: the IOMMU, and access control in PCIe bridges.
 
 Sources: Documentation/ABI/testing/sysfs-kernel-iommu_groups of the kernel; linux/pci_regs.h for the registers.
 """
@@ -18,7 +18,7 @@ SECONDS = 10
 GROUPS = "/sys/kernel/iommu_groups"
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 NO_GROUP = "off"
-# The first bytes are everybody's; what follows is for root. PCIe devices have 4096, others 256.
+# Everybody can read the first bytes; the rest is for root. PCIe devices have 4096, others 256.
 PLAIN_BYTES = 256
 EXTENDED_START = 0x100
 ACS = 0x000D
@@ -73,7 +73,7 @@ def _acs(root: str, bridge: str) -> Union[str, Dict[str, str]]:
 
 
 def parse_acs(config: bytes) -> str:
-    """on, off or absent: access control in a configuration space; ValueError when it cannot be told."""
+    """on, off or absent: access control in a configuration space; ValueError if it cannot be determined."""
     if len(config) < PLAIN_BYTES:
         raise ValueError("only root may read it")
     here, seen = EXTENDED_START, set()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which plan a node is held to: one that was made while all of its GPUs were there.
+"""Which plan a node is compared with: one that was made while all of its GPUs were present.
 
-A plan that was made while a GPU was missing says nothing of the node that was bought. Written over the good one it
-would keep the node failing after the GPU is back.
+A plan that was made while a GPU was missing says nothing about the node that was bought. If it replaced the good one,
+the node would still fail after the GPU is back.
 """
 
 from typing import Any, Dict, List, NamedTuple, Optional
@@ -14,14 +14,14 @@ PLAN_GPUS = "plan_gpus"
 
 
 class Held(NamedTuple):
-    """The expectations to hold the node against; `because` says why an older plan is kept, "" when it is this run's."""
+    """The expectations for the node; `because` says why an older plan is kept, "" if it is this run's."""
 
     expectations: Dict
     because: str
 
 
 def made_for(record: Dict) -> int:
-    """For how many GPUs the plan of these expectations was made; an older record tells by whether it has a driver."""
+    """For how many GPUs the plan of these expectations was made; in an older record, by whether it has a driver."""
     number = record.get(PLAN_GPUS)
     if isinstance(number, int) and not isinstance(number, bool):
         return number
@@ -32,11 +32,11 @@ def hold(wanted: Dict, recorded: Any, gpus: Optional[List]) -> Held:
     """The expectations of this run.
 
     wanted    from the inventory, with the plan of this run
-    recorded  what the node is held to until now, None where there is nothing that can be read
-    gpus      the GPUs that this run's plan was made for, None when nobody knows
+    recorded  the node's expectations so far, None if there are none that can be read
+    gpus      the GPUs that this run's plan was made for, None if not known
 
-    The inventory's own values always count. Its plan counts when it was made for as many GPUs as the inventory expects;
-    else the recorded plan stays, if that one was. ValueError for expectations that are none.
+    The inventory's own values always count. Its plan counts if it was made for as many GPUs as the inventory expects;
+    otherwise the recorded plan stays, if that one was. ValueError for invalid expectations.
     """
     parsed = parse_expectations(wanted)
     found = len(gpus) if isinstance(gpus, list) else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the wires between cards: NVLink, and the way between two GPUs."""
+"""Checks of the connections between cards: NVLink, and the path between two GPUs."""
 
 from ...gpu.cards import card_of
 from ...verdict.check import (
@@ -23,7 +23,7 @@ NO_WAY = "X"
 def nvlink(readings: Evidence, expected: Evidence) -> Outcome:
     """Every NVLink of a card is up; cards on boards must have them, and a card without its bridge is not judged.
 
-    On boards without switches a part of the links leads to GPUs that a virtual machine was not given: a warning there.
+    On boards without switches, some links lead to GPUs that a virtual machine was not given: a warning there.
     """
     if readings.absent("nvlink"):
         return skipped("no card of this node has NVLink")

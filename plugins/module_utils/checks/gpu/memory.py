@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of each card's memory: errors, spare parts, what is in use, and the way to it."""
+"""Checks of each card's memory: errors, spare rows, what is in use, and access to it."""
 
 from typing import Optional, Tuple, Union
 
@@ -77,7 +77,7 @@ def retires_pages(gpu: Evidence) -> bool:
 
 def retired_count(gpu: Evidence) -> Judged:
     """Fewer than 60 memory pages are retired (a card can retire 64), at most 15 of them for double bit errors."""
-    # Asked in this order: a card that nobody has listed has no architecture that could be read.
+    # Checked in this order: an unlisted card has no architecture that could be read.
     if gpu.absent("health", "retired_pages_single_bit") or not retires_pages(gpu):
         return SKIP, None, "this card does not retire pages"
     double = gpu.number("health", "retired_pages_double_bit")
@@ -102,7 +102,7 @@ def remapped_count(gpu: Evidence) -> Judged:
 
 
 def expected_memory_mib(gpu: Evidence) -> Optional[int]:
-    """MiB that this model was made with; None where its row does not say, and for a vGPU, which has a part of it."""
+    """MiB that this model was made with; None if its row does not say, and for a vGPU, which has a part of it."""
     if is_vgpu(gpu):
         return None
     gib = card_row(gpu).memory_gib
@@ -168,7 +168,7 @@ def window(gpu: Evidence, readings: Evidence) -> Judged:
 
 
 def same_kind(gpu: Evidence) -> Tuple[str, Optional[str]]:
-    """Model and MIG mode, by which the window may differ."""
+    """Model and MIG mode, on which the size of the window may depend."""
     return gpu.text("name"), None if gpu.absent("mig_mode") else gpu.text("mig_mode")
 
 

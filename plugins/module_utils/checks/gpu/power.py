@@ -102,7 +102,7 @@ def power_draw(gpu: Evidence) -> Judged:
 
 
 def module_power(gpu: Evidence) -> Judged:
-    """The module on which GPU and Grace processor sit may draw what it was delivered with."""
+    """The module with GPU and Grace processor may draw as much power as when it was delivered."""
     if gpu.absent("health", "module_power_limit_w"):
         return SKIP, None, "this card has no module with a power limit of its own"
     now, default = gpu.amount("health", "module_power_limit_w"), gpu.amount("health", "module_power_default_w")
@@ -113,7 +113,7 @@ def module_power(gpu: Evidence) -> Judged:
 def power_limit(readings: Evidence, expected: Evidence) -> Outcome:
     """The power limit is the card's own, or the one that system_tuning was told to set.
 
-    A lowered one costs speed that nobody looks for here.
+    A lowered limit costs speed without anybody looking for the cause here.
     """
     chosen = tuned_to(readings, "gpu_power_limit")
     if not chosen:
@@ -135,7 +135,7 @@ def own_limit(gpu: Evidence) -> Judged:
 
 
 def restored(place: str, scope: str = "") -> Repair:
-    """The command that gives each card the limit that it was delivered with."""
+    """The command that restores the power limit with which each card was delivered."""
 
     def repair(gpus: List[Evidence]) -> str:
         commands = [f"nvidia-smi -i {gpu.pci_id('pci_id')} -pl {gpu.amount('health', place):g}{scope}" for gpu in gpus]

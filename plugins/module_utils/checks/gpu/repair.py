@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what the card does about its own broken parts: repairs that wait, spare rows, errors over its life."""
+"""Checks of how the card handles its own defects: pending repairs, spare rows, errors over its life."""
 
 from typing import List
 
@@ -17,7 +17,7 @@ def limit(name: str) -> float:
 
 
 def pending(part: str, name: str) -> Rule:
-    """The rule of one kind of repair."""
+    """The rule for one kind of repair."""
 
     def rule(gpu: Evidence) -> Judged:
         if gpu.absent("health", name):
@@ -71,7 +71,7 @@ RESET_IT = "Stop what uses the card (fuser -v /dev/nvidia*), then run: nvidia-sm
 
 
 def reset(gpus: List[Evidence]) -> str:
-    """The reset of these cards."""
+    """The command that resets these cards."""
     return RESET_IT.format(addresses(gpus))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of what a card has done over many boots: one that fails again and again is worn, whatever it says now."""
+"""The check of a card over many boots: one that fails again and again is worn, whatever it reports now."""
 
 from typing import Dict, Mapping, NamedTuple
 
@@ -20,7 +20,7 @@ STRIKES = "gpu.strikes"
 
 
 class Limit(NamedTuple):
-    """A number of this check, and who says so."""
+    """A limit of this check, and its source."""
 
     value: int
     unit: str
@@ -61,13 +61,13 @@ def strikes(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def _may_be_here(card: Record, here: Mapping[str, Dict[str, str]]) -> bool:
-    """Whether the card is in the node. Only cards that all say who they are can rule it out."""
+    """Whether the card is in the node. Only if all cards report their identity can this be ruled out."""
     silent = [identity for identity in here.values() if not (identity["serial"] or identity["uuid"])]
     return not here or bool(silent) or any(same_card(card, dict(who, pci_id=slot)) for slot, who in here.items())
 
 
 def _recent(card: Record, now: str) -> int:
-    """In how many boots of the last days it failed; a time that cannot be read, or lies ahead, counts as recent."""
+    """In how many boots of the last days it failed; a time that is unreadable, or in the future, counts as recent."""
     return sum(_days_ago(boot["time"], now) <= DAYS.value for boot in card["boots"])
 
 

@@ -3,8 +3,8 @@
 
 One strike is one check that failed, or one event of the kernel's log that is a failure, on one card in one boot;
 whether somebody has acknowledged it or a reset has closed it since makes no difference. The record of all strikes is
-`{cards, slots}`: `cards` as in `new_card`, `slots` who sat where in this boot, since a card that has fallen off the bus
-can no longer be asked: `{address: {boot_id, serial, uuid, name}}`.
+`{cards, slots}`: `cards` as in `new_card`, `slots` which card was where in this boot, since a card that has fallen off
+the bus can no longer be asked: `{address: {boot_id, serial, uuid, name}}`.
 """
 
 from typing import Any, Dict, Iterable, List, Mapping, Tuple
@@ -25,7 +25,7 @@ MOST_IDS = 64
 OTHER_IDS = "others"
 LONGEST_MESSAGE = 300
 LONGEST_NAME = 100
-# Checks of the layer system that judge the card itself and not how it is set up.
+# Checks of the layer system that judge the card itself, not its configuration.
 CARD_CHECKS = ("driver.ecc", "driver.retired_pages")
 SET_UP = ("gpu.bound_driver", "gpu.compute_mode", "gpu.strikes")
 SWITCH = "NVSwitch"
@@ -39,7 +39,7 @@ def empty() -> Dict[str, Any]:
 
 
 def parse_strikes(record: Any) -> Dict[str, Any]:
-    """The record of all strikes when it is whole; ValueError otherwise."""
+    """The record of all strikes if it is complete; ValueError otherwise."""
     if not isinstance(record, dict) or not isinstance(record.get("slots"), dict):
         raise ValueError("expected cards and slots")
     names = ("boot_id", "serial", "uuid", "name")
@@ -60,7 +60,7 @@ def parse_strikes(record: Any) -> Dict[str, Any]:
 
 
 def read_strikes(root: str) -> Dict[str, Any]:
-    """The node's strikes, none without a file; OSError or ValueError when the file cannot be believed."""
+    """The node's strikes, none without a file; OSError or ValueError if the file cannot be trusted."""
     record = read_kept(root, PATH, SCHEMA)
     try:
         return empty() if record is None else parse_strikes({name: record.get(name) for name in ("cards", "slots")})
@@ -69,7 +69,7 @@ def read_strikes(root: str) -> Dict[str, Any]:
 
 
 def keep_strikes(report: Record, root: str = "/") -> None:
-    """Add the strikes of a report to the node's file; OSError or ValueError when that cannot be done.
+    """Add the strikes of a report to the node's file; OSError or ValueError if that cannot be done.
 
     A damaged file is left as it is: it may be the evidence of a warranty claim.
     """
@@ -106,8 +106,8 @@ def counted(readings: Record, expectations: Record, records: Iterable[Record]) -
 def occurrences(
     readings: Record, expectations: Record, records: Iterable[Record], slots: Slots
 ) -> List[Tuple[str, str, str]]:
-    """`[(address, id, message)]` of all that failed because of a card, acknowledged and closed ones included."""
-    # All checks are known only at run time.
+    """`[(address, id, message)]` of all that failed because of a card, including acknowledged and closed ones."""
+    # The full list of checks is known only at run time.
     from ..all import CHECKS
 
     known = set(slots) | {address for address, _name in _on_the_bus(readings)}
@@ -126,14 +126,14 @@ def occurrences(
 
 
 def label(card: Record) -> str:
-    """How a card is called: by its serial number, else its UUID, else the slot in which it failed."""
+    """The name for a card: its serial number, else its UUID, else the slot in which it failed."""
     if card["serial"]:
         return f"serial {card['serial']}"
     return card["uuid"] or f"the card at {card['pci_id']}"
 
 
 def same_card(card: Record, identity: Mapping[str, str]) -> bool:
-    """Whether both are one card: by serial number or UUID; who never said either is known by the slot alone."""
+    """Whether both are one card: by serial number or UUID; one that never reported either is known only by its slot."""
     for name in ("serial", "uuid"):
         if card[name] and card[name] == identity[name]:
             return True
@@ -142,7 +142,7 @@ def same_card(card: Record, identity: Mapping[str, str]) -> bool:
 
 
 def identities(readings: Record) -> Slots:
-    """`{address: {serial, uuid, name}}` of the cards that answer now; "" for what a card has not or does not say."""
+    """`{address: {serial, uuid, name}}` of the cards that answer now; "" for what a card lacks or does not report."""
     smi = readings.get("nvidia_smi")
     gpus = smi.get("gpus") if isinstance(smi, dict) else None
     found = {}
@@ -150,7 +150,7 @@ def identities(readings: Record) -> Slots:
         address = _address(gpu)
         if address:
             found[address] = {name: _known(gpu.get(name)) for name in ("serial", "uuid", "name")}
-            # What some boards without a serial number say.
+            # What some boards without a serial number report.
             if not found[address]["serial"].strip("0"):
                 found[address]["serial"] = ""
     return found
@@ -170,7 +170,7 @@ def _address(gpu: Any) -> str:
 
 
 def _slots_now(readings: Record, before: Slots, boot_id: str) -> Slots:
-    """Who sits where in this boot; what an earlier boot saw may have been moved while the power was off."""
+    """Which card is in which slot in this boot; since an earlier boot, cards may have been moved."""
     slots = {address: slot for address, slot in before.items() if slot["boot_id"] == boot_id}
     for address, name in _on_the_bus(readings):
         slots.setdefault(address, {"boot_id": boot_id, "serial": "", "uuid": "", "name": name})

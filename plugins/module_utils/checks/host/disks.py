@@ -45,7 +45,7 @@ def disks(readings: Evidence, expected: Evidence) -> Outcome:
         elif not disk.flag("health", "passed"):
             bad.append(f"{name} reports that it is failing")
         elif name.startswith("nvme"):
-            # Its own log must say these; disks behind SATA or SAS have no such words.
+            # An NVMe disk's own log must report these; SATA and SAS disks do not have them.
             warning, used = disk.number("health", "critical_warning"), disk.number("health", "percentage_used")
             bad += [f"{name} warns: critical warning {warning}"] if warning else []
             worn += [f"{name} has used {used} % of its life"] if used >= WORN_PERCENT else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the disks are, by their own word (smartctl) and the kernel's.
+"""The disks' health, by their own report (smartctl) and the kernel's.
 
 A virtual disk has no health of its own: it is its host's. Without smartctl, which is optional, `health` is null.
 """
@@ -15,12 +15,12 @@ BLOCK = "/sys/block"
 SECONDS = 20
 NVME = re.compile(r"nvme[0-9]+n[0-9]+$")
 SCSI = re.compile(r"sd[a-z]+$")
-# What hypervisors call their disks.
+# Names that hypervisors give their disks.
 VIRTUAL = re.compile(r"qemu|virtual|vmware|vbox|msft|amazon|google|xen|rbd|hyperdisk|cloud", re.IGNORECASE)
 
 
 def read_disks(root: str) -> Optional[List[Dict[str, Any]]]:
-    """`[{name, model, state, health}]` of the disks that are hardware; null where there are none."""
+    """`[{name, model, state, health}]` of the physical disks; null if there are none."""
     names = names_in(root, BLOCK)
     if not names:
         raise OSError(f"{BLOCK} lists no device")
@@ -39,7 +39,7 @@ def read_disks(root: str) -> Optional[List[Dict[str, Any]]]:
 
 
 def ask_disk(name: str) -> Optional[Dict[str, Any]]:
-    """`{passed, critical_warning, percentage_used}` of a disk; null without smartctl; unreadable when it is mute."""
+    """`{passed, critical_warning, percentage_used}` of a disk; null without smartctl; unreadable without an answer."""
     if find_program("smartctl") is None:
         return None
     done = run_bounded(["smartctl", "--json", "--health", "--attributes", "/dev/" + name], SECONDS)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file systems on which system, environment and trainings write: space, inodes, and whether they can be written.
+"""The file systems that system, environment and training write to: space, inodes, and whether they are writable.
 
-The folders of the inventory may lie on a network: one that does not answer must not hold up a check, so they are looked
-at in a child process, which is left to the kernel when it hangs.
+The inventory's folders may be on a network: one that does not answer must not hold up a check, so they are examined
+in a child process, which is left to the kernel if it hangs.
 """
 
 import json
@@ -22,7 +22,7 @@ MOUNTS = "/proc/self/mountinfo"
 ESCAPED = re.compile(r"\\([0-7]{3})")
 MIB = 1024 * 1024
 ANSWER_BYTES = 65536
-# What is written there, and the folder; those of the inventory come from the expectations.
+# What is written there, and the folder; the inventory's folders come from the expectations.
 SYSTEM = (("system", "/"), ("boot", "/boot"), ("state", "/var"), ("environment", "/opt/gpuwright"))
 OF_INVENTORY = (("data", "data_dir"), ("runs", "runs_dir"))
 
@@ -38,9 +38,9 @@ class Mount(NamedTuple):
 def read_file_systems(root: str, expectations: Record) -> List[Dict[str, Any]]:
     """`[{use, folder, there, mount, kind, read_only, free_mib, free_inodes}]`; OSError without a list of mounts.
 
-    `there`: the folder exists; of one that does not, the nearest folder above it is looked at, in which it would be
-    made. `free_mib` and `free_inodes` are what an ordinary user may still use; inodes are null where they have no fixed
-    number. A folder that cannot be looked at is `{use, folder, unreadable}`.
+    `there`: whether the folder exists; if not, the nearest existing folder above it is examined, in which it would be
+    made. `free_mib` and `free_inodes` are what an ordinary user may still use; inodes are null if they have no fixed
+    number. A folder that cannot be examined is `{use, folder, unreadable}`.
     """
     mounts = read_mounts(root)
     found = [_with_names(use, folder, attempt(look, root, folder, mounts)) for use, folder in SYSTEM]
@@ -58,9 +58,9 @@ def _with_names(use: str, folder: str, seen: Dict) -> Dict:
 def read_mounts(root: str) -> List[Mount]:
     """All mounts, in the order in which they were made: a later one covers an earlier one.
 
-    A service with ProtectSystem=strict sees every mount read-only, whatever it is for others. That is told by / itself:
-    the mount is read-only and its file system is not. There the file systems' own state counts (errors=remount-ro sets
-    it, and so does mount -o remount,ro).
+    A service with ProtectSystem=strict sees every mount read-only, whatever it is for others. The root mount shows
+    this: the mount is read-only but its file system is not. In that case, the file systems' own state counts
+    (errors=remount-ro sets it, and so does mount -o remount,ro).
     """
     found = []
     with open(below(root, MOUNTS), encoding="utf-8", errors="surrogateescape") as file:
@@ -77,20 +77,20 @@ def read_mounts(root: str) -> List[Mount]:
 
 
 def mount_of(path: str, mounts: List[Mount]) -> Optional[Mount]:
-    """The mount on which an absolute path without links lies."""
+    """The mount that contains an absolute path without links."""
     holding = [mount for mount in mounts if path == mount.point or path.startswith(mount.point.rstrip("/") + "/")]
     return max(enumerate(holding), key=lambda pair: (len(pair[1].point), pair[0]))[1] if holding else None
 
 
 def look(root: str, folder: str, mounts: List[Mount]) -> Dict:
-    """The record of one folder without its names; PermissionError where the caller may not look."""
+    """The record of one folder without its names; PermissionError if the caller may not look."""
     there, at = True, folder
     full = resolve(root, at)
     while full is None:
         there, at = False, os.path.dirname(at)
         full = resolve(root, at)
     status = os.statvfs(full)
-    # resolve() takes what it may not look into for something that is not there.
+    # resolve() treats a folder that it may not look into as one that does not exist.
     if not there and not os.access(full, os.X_OK):
         raise PermissionError(f"{folder} is readable by root only")
     path = "/" + os.path.relpath(full, below(root, "/")) if full.rstrip("/") != root.rstrip("/") else "/"
@@ -108,7 +108,7 @@ def look(root: str, folder: str, mounts: List[Mount]) -> Dict:
 
 
 def in_child(read: Callable[[], Any], folder: str, seconds: float = SECONDS) -> Any:
-    """What `read` returns, made in a child process; OSError when it gives no answer within `seconds`."""
+    """What `read` returns, made in a child process; OSError if it gives no answer within `seconds`."""
     there, back = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the services of a training node run that no other check looks at."""
+"""Whether those services of a training node are running that no other check covers."""
 
 from ...verdict.check import (
     DRAIN,
@@ -17,8 +17,8 @@ from .services_reading import UNITS
 
 ACTIVE = "active"
 ENABLED = "enabled"
-# Timers and paths wait all the time. The others do their work once; what gpuwright-boot-check ends with is the verdict
-# of the other checks, and to judge by it here would be to ask oneself.
+# Timers and paths wait all the time. The others do their work once; gpuwright-boot-check ends with the verdict of the
+# other checks, so judging by it here would be circular.
 WAITING = (".timer", ".path")
 ENDS_AS_THE_NODE_IS = "gpuwright-boot-check.service"
 STATES = ("active", "inactive", "failed", "activating", "deactivating", "reloading", "maintenance")

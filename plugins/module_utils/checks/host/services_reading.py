@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What systemd says of the toolkit's own units that this node has, and of services that the inventory names."""
+"""What systemd says about the toolkit's own units on this node, and about services that the inventory names."""
 
 from typing import Dict, Iterable, List, Sequence
 
@@ -9,7 +9,7 @@ from ...tuning.files import UNIT_NAME
 
 SECONDS = 10
 UNIT_FOLDER = "/etc/systemd/system"
-# Written by system_driver, system_tuning, system_containers and system_monitor where they are on.
+# Written by system_driver, system_tuning, system_containers and system_monitor if they are on.
 UNITS = (
     "gpuwright-devices.service",
     UNIT_NAME,
@@ -31,7 +31,7 @@ def read_services(root: str, names: Iterable[str]) -> Dict[str, List[Dict[str, s
 
 
 def ask(units: Sequence[str]) -> List[Dict[str, str]]:
-    """One record for each unit; OSError when systemd cannot be asked, ValueError when it answers something else."""
+    """One record for each unit; OSError if systemd cannot be asked, ValueError if its answer is something else."""
     # The end of the options: a unit's name comes from the inventory.
     done = run_bounded(["systemctl", "show", "--property=" + ",".join(PROPERTIES), "--", *units], SECONDS)
     if done.rc != 0:
@@ -41,7 +41,7 @@ def ask(units: Sequence[str]) -> List[Dict[str, str]]:
     found = [dict(line.split("=", 1) for line in lines if "=" in line) for lines in blocks]
     if len(found) != len(units) or [block for block in found if not set(PROPERTIES) <= set(block)]:
         raise ValueError(f"systemctl show says {done.stdout.strip()[:200]!r} of {len(units)} units")
-    # systemd answers in the order of the question; Id is another name where the unit is an alias.
+    # systemd answers in the order of the request; Id is a different name if the unit is an alias.
     return [
         {"unit": units[number], "active": block["ActiveState"], "enabled": block["UnitFileState"]}
         for number, block in enumerate(found)

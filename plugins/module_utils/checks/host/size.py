@@ -27,7 +27,7 @@ WEIGHED = {"memory_gib": ("probe", "memory_mib"), "swap_gib": ("host", "swap_mib
 
 
 def near(found_mib: float, wanted_gib: float) -> bool:
-    """Whether so many MiB are so many GiB, within the limit; of none, none is left."""
+    """Whether the MiB agree with the GiB, within the limit; if none are expected, there must be none."""
     return abs(found_mib - wanted_gib * MIB) * 100 <= LIMITS["memory_percent"].value * wanted_gib * MIB
 
 

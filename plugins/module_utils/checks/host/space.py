@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the file systems on which system, environment and trainings write: room, files, and whether they write."""
+"""Checks of the file systems that system, environment and training write to: space, inodes, and whether writable."""
 
 from typing import Callable, List, NamedTuple, Tuple
 
@@ -14,7 +14,7 @@ USES = ("system", "boot", "state", "environment", "data", "runs")
 
 
 class Floor(NamedTuple):
-    """Below how many free MiB a folder is bad (0: never) and doubtful, and whether it must be writable."""
+    """Free MiB below which a folder is bad (0: never) or doubtful, and whether it must be writable."""
 
     fail: int
     warn: int
@@ -23,12 +23,12 @@ class Floor(NamedTuple):
 
 FLOORS = {
     "system": Floor(512, 4096, True),
-    # Bought small on many servers, and written by kernel updates only.
+    # Made small on many servers, and written only by kernel updates.
     "boot": Floor(0, 128, False),
     "state": Floor(512, 4096, True),
-    # Nothing but an installation writes there, and that asks for its room before it begins.
+    # Only an installation writes there, and that checks for enough space before it begins.
     "environment": Floor(64, 512, False),
-    # Trainings read it; some keep decoded pictures there.
+    # Training reads it; some runs keep decoded images there.
     "data": Floor(0, 512, False),
     # A checkpoint of 1 GiB and its temporary copy.
     "runs": Floor(2048, 4096, True),
@@ -36,7 +36,7 @@ FLOORS = {
 
 
 def rows(readings: Evidence) -> Tuple[List[Evidence], List[Evidence]]:
-    """The records of the folders that could be looked at, and the others."""
+    """The records of the folders that could be examined, and the others."""
     found = readings.each("file_systems")
     seen = [row for row in found if not (isinstance(row.value, dict) and "unreadable" in row.value)]
     for row in seen:
@@ -45,13 +45,13 @@ def rows(readings: Evidence) -> Tuple[List[Evidence], List[Evidence]]:
 
 
 def ask(others: List[Evidence]) -> None:
-    """End as unknown, with folder and reason, where one could not be looked at; what is bad elsewhere goes before."""
+    """UNKNOWN, with folder and reason, if one could not be examined; a bad result elsewhere takes precedence."""
     for row in others:
         row.text("folder")
 
 
 def place(row: Evidence) -> str:
-    """The folder, and where its file system is mounted when that is elsewhere."""
+    """The folder, and where its file system is mounted if that is elsewhere."""
     folder, mount = row.text("folder"), row.text("mount")
     return folder if folder == mount else f"{folder} (file system of {mount})"
 
@@ -61,7 +61,7 @@ def largest(row: Evidence) -> str:
 
 
 def worst_of(found: List[Evidence], judge: Callable[[Evidence], Tuple[int, int]]) -> Tuple[int, int, Evidence]:
-    """(rank, value, record) of the worst folder: rank 2 bad, 1 doubtful, 0 good; then the least value."""
+    """(rank, value, record) of the worst folder: rank 2 bad, 1 doubtful, 0 good; then the lowest value."""
     judged = [(judge(row), number) for number, row in enumerate(found)]
     (rank, value), number = min(judged, key=lambda entry: (-entry[0][0], entry[0][1], entry[1]))
     return rank, value, found[number]

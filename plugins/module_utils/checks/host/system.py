@@ -13,7 +13,7 @@ from ...verdict.check import (
 from ...verdict.evidence import Evidence
 from .tuning import TUNE, tuned_to
 
-# Variables that make every CUDA program slower, different or stop; DCGM's list (checkForBadEnvVaribles).
+# Variables that slow down, change or stop every CUDA program; DCGM's list (checkForBadEnvVaribles).
 BAD_VARIABLES = (
     "NSIGHT_CUDA_DEBUGGER",
     "CUDA_INJECTION32_PATH",
@@ -25,13 +25,13 @@ BAD_VARIABLES = (
     "CUDA_PROFILE",
     "COMPUTE_PROFILE",
     "OPENCL_PROFILE",
-    # Not DCGM's: they hide GPUs from, or move them for, everybody who logs in.
+    # Not in DCGM's list: they hide or renumber GPUs for everybody who logs in.
     "CUDA_VISIBLE_DEVICES",
     "CUDA_LAUNCH_BLOCKING",
     "LD_PRELOAD",
 )
 SET_GOVERNOR = TUNE + " ; by hand: cpupower frequency-set -g {}"
-# Fast clocks: the processor's own, and those that virtual machines are given.
+# Fast clocks: the processor's own, and those provided to virtual machines.
 GOOD_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
 
 
@@ -46,7 +46,7 @@ def environment(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def in_container(readings: Evidence) -> str:
-    """A reason to skip what belongs to the host of a container, or "" on a machine of its own."""
+    """A reason to skip what belongs to a container's host, or "" if this is not a container."""
     if readings.absent("host", "container"):
         return ""
     return f"this node is a container ({readings.text('host', 'container')}): look at its host"
@@ -87,7 +87,7 @@ def blocked_tasks(readings: Evidence, expected: Evidence) -> Outcome:
     others = readings.each("host", "blocked_tasks", "others")
     if names:
         return warned(", ".join(names), "none", f"in uninterruptible sleep: {', '.join(names)}")
-    # Others wait for disks, as is usual.
+    # Other tasks wait for disks, which is normal.
     return passed("none", "none", f"no task of the driver hangs ({len(others)} others wait for disks)")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check of the account that trains."""
+"""Check of the training account."""
 
 from ...verdict.check import (
     DRAIN,

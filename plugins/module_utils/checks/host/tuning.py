@@ -19,7 +19,7 @@ ACTION = TUNE + " ; on the node, sudo gpu-tune shows all settings"
 
 
 def tuned_to(readings: Evidence, name: str) -> str:
-    """What system_tuning set this setting to, "" where it left it alone."""
+    """The value that system_tuning gave this setting, "" if it left it alone."""
     if readings.absent("tuning"):
         return ""
     wanted = {row.one_of(sorted(BY_NAME), "name"): row for row in readings.each("tuning")}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one name of an event of the kernel's log, in messages, acknowledgements and strikes."""
+"""The name of an event in the kernel's log, the same in messages, acknowledgements and strikes."""
 
 from typing import Any, Dict, NamedTuple
 
@@ -14,7 +14,7 @@ UNNAMED = "unnamed"
 
 
 class Event(NamedTuple):
-    """An event of the log, each value looked at: `code` is 0 for a finding, `kind` "" for an Xid or SXid."""
+    """An event of the log, with each value checked: `code` is 0 for a finding, `kind` "" for an Xid or SXid."""
 
     code: int
     kind: str
@@ -38,14 +38,14 @@ def _name(check_id: str, what: object, pci_id: object) -> str:
 
 
 def filled(action: str, check_id: str, event: Event) -> str:
-    """The action ready to be typed: nvidia-smi -i takes an address with its function, which the kernel leaves out."""
+    """The action ready to be typed: nvidia-smi -i needs an address with its function, which the kernel leaves out."""
     if event.pci_id == UNNAMED:
         action = action.replace(" -i {gpu}", "").replace("{gpu}", "the GPU")
     return action.replace("{gpu}", event.pci_id + ".0").replace("{event}", event_id(check_id, event))
 
 
 def listed_id(name: str, event: Dict[str, Any]) -> str:
-    """The name of a plain event of the list `name` of `readings.kernel_log`; "" for what no check judges."""
+    """The name of a plain event of the list `name` of `readings.kernel_log`; "" for an event that no check judges."""
     if name in CHECK_OF:
         return _name(CHECK_OF[name], event.get("code"), event.get("pci_id"))
     kind = event.get("kind")
@@ -54,20 +54,20 @@ def listed_id(name: str, event: Dict[str, Any]) -> str:
 
 
 def place_of(place: Any) -> str:
-    """A PCI address without the function, in the spelling of sysfs, or what else `pci_id` names; "" for the host."""
+    """A PCI address without the function, in sysfs spelling, or anything else that `pci_id` names; "" for the host."""
     if not isinstance(place, str) or place in NO_PLACE:
         return ""
     return address_of(place) or place
 
 
 def address_of(place: Any) -> str:
-    """The PCI address in `pci_id` of an event, without the function; "" when it names none."""
+    """The PCI address in `pci_id` of an event, without the function; "" if it names none."""
     found = cards_in(place) if isinstance(place, str) else []
     return found[0] if found else ""
 
 
 def in_one_spelling(name: str) -> str:
-    """The name of a check or event as a person gives it, its address in the domain, case and form of `event_id`."""
+    """The name of a check or event given by a person, with its address in the domain, case and format of `event_id`."""
     head, _at, place = name.strip().partition("@")
     place = place_of(place)
     return head + ("@" + place if place else "")

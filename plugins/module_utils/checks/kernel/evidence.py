@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks of the kernel's log share: events with each value looked at, and what an incomplete log allows."""
+"""Shared by the checks of the kernel's log: events with each value checked, and what an incomplete log allows."""
 
 from typing import List, Tuple
 
@@ -29,12 +29,12 @@ def events_of(readings: Evidence, name: str) -> List[Event]:
 
 
 def worst(remedies: List[str]) -> int:
-    """The place of the remedy that asks for most; others are then done as well."""
+    """The position of the strongest remedy; the others are then covered, too."""
     return max(range(len(remedies)), key=lambda index: REMEDIES.index(remedies[index]) if remedies[index] else -1)
 
 
 def closed_words(closed: List[Tuple[str, str]]) -> str:
-    """A remark about events that are over: their names and what closed the first."""
+    """A remark about closed events: their names and what closed the first."""
     if not closed:
         return ""
     more = f" and {len(closed) - 1} more" if len(closed) > 1 else ""
@@ -42,7 +42,7 @@ def closed_words(closed: List[Tuple[str, str]]) -> str:
 
 
 def quiet(readings: Evidence, words: str, acknowledged: bool = False) -> Outcome:
-    """Nothing stands open: PASS where the log is whole and reaches back to the boot."""
+    """Nothing is open: PASS if the log is complete and reaches back to the boot."""
     if not readings.flag("kernel_log", "whole"):
         return cut()
     if not readings.number("kernel_log", "lines"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what else the kernel's log says: one kind of fault for each, by the rows of the log's table."""
+"""Checks of everything else in the kernel's log: one kind of fault for each, by the rows of the log's table."""
 
 from ...readings.kernel_log.rows import LOST, UNCORRECTED, WATCH
 from ...readings.kernel_log.table import about
@@ -73,7 +73,7 @@ def _filled(action: str, event: Event) -> str:
 
 
 def _of_gpu(readings: Evidence, event: Event) -> str:
-    """An IOMMU fault is the GPU's where its driver says it, or where the address is one of this node's GPUs."""
+    """An IOMMU fault is the GPU's if its driver reports it, or if the address is one of this node's GPUs."""
     row = about(event.kind)
     if row is None:
         raise ValueError(f"no row has the kind {event.kind!r}")

@@ -70,14 +70,14 @@ def xids_of(readings: Evidence) -> List[Event]:
 
 
 def overrides_of(readings: Evidence) -> Rows:
-    """The rows of the administrator's file; None where it was not looked for, as with a log without its node."""
+    """The rows of the administrator's file; None if it was not looked for, as with a log without its node."""
     if "xid_policy" not in readings.names():
         return None
     return [row.value for row in readings.each("xid_policy")]
 
 
 def _companions(readings: Evidence, pairs: List[Pair]) -> List[Pair]:
-    """Xid 45 judged by what else its card reported: beside another one nothing, alone what its node tells."""
+    """Xid 45 judged by what else its card reported: with another Xid, it says nothing; alone, what the node shows."""
     return [(event, _companion(readings, event, found, pairs)) for event, found in pairs]
 
 
@@ -141,7 +141,7 @@ def _sentence(kind: str, pair: Pair, number: int) -> str:
 
 
 def _refused(kind: str, bad: List[Pair], overrides: Rows) -> str:
-    """What an override asks for and cannot have: a lost GPU stays a failure."""
+    """An override's request that cannot be granted: a lost GPU stays a failure."""
     codes = {(kind, event.code) for event, _found in bad}
     rows = [row["code"] for row in overrides or () if (row["kind"], row["code"]) in codes if without_effect(row)]
     return "".join(f"; the row for {n} in {PATH} has no effect: a lost GPU stays a failure" for n in rows)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check of what a training's process may hold of the host."""
+"""Check of the resource limits of a training process."""
 
 import re
 

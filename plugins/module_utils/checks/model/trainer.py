@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the trainer: its package and the files that root alone may change."""
+"""Checks of the trainer: its package and the files that only root may change."""
 
 from typing import Collection
 
@@ -33,11 +33,11 @@ def trainer_installed(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def close_again(paths: Collection[str]) -> str:
-    """What makes the named files root's alone again: whole folders of ours, since only the first files are named."""
+    """The command that returns the named files to root: our whole folders, since only the first files are named."""
     folders = sorted({folder for folder in ROOT_ONLY for path in paths if (path + "/").startswith(folder + "/")})
     if not folders:
         return ""
-    # -h: a link's own owner, and never that of what it leads to.
+    # -h: changes the owner of a link itself, never of its target.
     return "Run: chown -Rh root:root {0} ; chmod -R go-w {0} ; then find out who changed it.".format(" ".join(folders))
 
 

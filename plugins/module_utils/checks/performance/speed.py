@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of how fast the GPUs move data and multiply: each number against the published floor of its model.
+"""Checks of how fast the GPUs move data and multiply: each number is compared with its model's published floor.
 
-A model without a published floor is SKIP with what was measured, never PASS: what nobody can judge is no proof.
+A model without a published floor is SKIP with the measured value, never PASS: what cannot be judged proves nothing.
 """
 
 import functools
@@ -39,12 +39,12 @@ SPREAD = 1.05
 NOISE = 1.1
 WRONG_NODE = "Compare nvidia-smi topo -m with the server's manual; switch on ACPI's NUMA tables (SRAT) in the firmware."
 
-# function(readings, devices): what a check says of GPUs that were measured.
+# function(readings, devices): a check's result for GPUs that were measured.
 Measured = Callable[[Evidence, List[Evidence]], Outcome]
 
 
 def devices_of(readings: Evidence, expected: Evidence) -> Tuple[List[Evidence], str, str]:
-    """(devices, reason to skip, reason to doubt): the measured GPUs, and why they are none or too few."""
+    """(devices, reason to skip, reason to doubt): the measured GPUs, and why there are none or too few."""
     performance = readings.at("performance")
     busy = [who.text() for who in performance.each("busy")]
     if busy:
@@ -59,7 +59,7 @@ def devices_of(readings: Evidence, expected: Evidence) -> Tuple[List[Evidence], 
 
 
 def on_measured(action: str, at_least: int = 1) -> Callable[[Measured], Judge]:
-    """Make a check of `judge(readings, devices)`, for when all expected GPUs were measured, `at_least` so many."""
+    """Make a check of `judge(readings, devices)`, used if all expected GPUs were measured, `at_least` this many."""
 
     def decorate(judge: Measured) -> Judge:
         @functools.wraps(judge)
@@ -77,13 +77,13 @@ def on_measured(action: str, at_least: int = 1) -> Callable[[Measured], Judge]:
 
 
 def against_floor(measure: str, action: str) -> Judge:
-    """A check that holds a measure of every GPU against the floor of its model; the worst one counts."""
+    """A check that compares a measure of every GPU with the floor of its model; the worst one counts."""
 
     @on_measured(action)
     def judge(readings: Evidence, devices: List[Evidence]) -> Outcome:
         """At least 0.75 of what was published for good cards of the model; WARN within 5 % above that floor."""
         found = [one_device(readings, device, measure) for device in devices]
-        # What could not be measured is worse than what cannot be judged.
+        # A failed measurement is worse than a value that cannot be judged.
         order = (FAIL, UNKNOWN, WARN, SKIP, PASS)
         return min(found, key=lambda outcome: order.index(outcome.status))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what trainings are started with: allocators, and gpu-run."""
+"""Checks of what training is started with: allocators, and gpu-run."""
 
 from ...verdict.check import (
     DRAIN,

@@ -10,7 +10,7 @@ from ...launch.runtime_policy import load_policy, pci_address
 def read_running(root: str, nvidia_smi: Any) -> List[Dict[str, Any]]:
     """A row for each running rank, as `launch.running.processes.read_ranks` has them; `nvidia_smi` is that reading.
 
-    ValueError where nvidia-smi does not say who computes.
+    ValueError if nvidia-smi does not say who is computing.
     """
     named = load_policy(root)["gpu_nodes"].items()
     return read_ranks(_computing(nvidia_smi), root, corrected={pci_address(name): node for name, node in named})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check of Secure Boot: whether the firmware takes the key with which DKMS signs."""
+"""Check of Secure Boot: whether the firmware accepts the key with which DKMS signs."""
 
 from ...host.secure_boot.module_key import BLOCKED, ENROLLED, NONE, NOT_ENROLLED, STAGED
 from ...verdict.check import (
@@ -46,12 +46,12 @@ def secure_boot(readings: Evidence, expected: Evidence) -> Outcome:
     found, words = NOT_TRUSTED[key]
     if not loaded:
         return failed(found, "off, or key enrolled", f"the firmware refuses the module's key: {words}")
-    # Another key signed what runs now; what DKMS builds at the next kernel update will not load.
+    # A different key signed the running module; what DKMS builds at the next kernel update will not load.
     return warned(found, "off, or key enrolled", f"the next module that DKMS builds will not load: {words}")
 
 
 def _key_state(readings: Evidence) -> str:
-    """What the firmware thinks of DKMS's key."""
+    """The firmware's state for DKMS's key."""
     because = readings.wish("probe", "module_key", "because")
     if because:
         raise Unreadable(f"the state of DKMS's key: {because}", "readings.probe.module_key")

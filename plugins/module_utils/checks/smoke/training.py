@@ -34,7 +34,7 @@ SERVICE = re.compile(r"[A-Za-z0-9@:._-]+\.service")
 def smoke_record(result: Optional[Record]) -> Record:
     """The record of the smoke test in a result of amp_smoke_test, or one that says why there is none.
 
-    None and a skipped task are no answer. The module gives a message when it failed, with or without a record, and then
+    None and a skipped task are no answer. The module gives a message if it failed, with or without a record, and then
     the message is a problem. A record itself is returned as it is.
     """
     if result is None:
@@ -51,7 +51,7 @@ def smoke_record(result: Optional[Record]) -> Record:
 
 
 def why_not_run(readings: Evidence) -> str:
-    """Why no smoke test was run: somebody worked on the GPUs, or check mode; "" where one was, or none was wanted."""
+    """Why no smoke test was run: somebody was working on the GPUs, or check mode; "" if one was, or none was wanted."""
     smoke = readings.at("smoke").value
     if isinstance(smoke, dict) and "check_mode" in smoke:
         return CHECK_MODE
@@ -59,9 +59,9 @@ def why_not_run(readings: Evidence) -> str:
 
 
 def where_run(judge: Judge) -> Judge:
-    """Make a check SKIP where no test could be run; what an earlier one found wrong stays a failure.
+    """Make a check SKIP if no test could be run; what an earlier one found wrong stays a failure.
 
-    An earlier one that was told to run elsewhere, on the CPU say, answers another question.
+    An earlier one that had to run elsewhere, such as on the CPU, answers a different question.
     """
 
     @functools.wraps(judge)
@@ -122,7 +122,7 @@ def describe(wanted: str, devices: Sequence[Evidence]) -> str:
 
 
 def age(smoke: Evidence) -> str:
-    """How long ago, for a result that is read again later."""
+    """How long ago the test was, for a result that is read again later."""
     if "age_s" not in smoke.value:
         return ""
     return ", " + age_words(smoke.number("age_s"))

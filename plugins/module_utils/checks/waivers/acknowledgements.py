@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acknowledgements: what root has accepted of this node for a time, who did so, and why.
+"""Acknowledgements: findings on this node that root has accepted for a limited time, who did so, and why.
 
 An entry is `{id, user, uid, when, until, reason, boot_id, uptime_s, message, remedy, value, expected, unit, cards,
 last_s, count}`: the finding as it was at that moment. `last_s` (s since the boot) and `count` are those of an event of
-the kernel's log and null for a check; `cards` are the PCI addresses in `message`, without the function.
+the kernel's log, and null for a check; `cards` are the PCI addresses in `message`, without the function.
 """
 
 import datetime
@@ -45,7 +45,7 @@ def parse_duration(text: str) -> int:
 
 
 def parse_reason(text: str) -> str:
-    """The reason without surrounding blanks; ValueError when it is empty, too long, or would repaint a terminal."""
+    """The reason without surrounding blanks; ValueError if it is empty, too long, or would repaint a terminal."""
     words = text.strip()
     if not words:
         raise ValueError(f"expected a reason of 1 to {LONGEST_REASON} characters")
@@ -73,7 +73,7 @@ def later(time: str, seconds: int) -> str:
     return moment.strftime(TIME_FORMAT)
 
 
-# name: whether the value is what an entry must hold.
+# name: whether the value is valid for an entry.
 FORM = {
     "id": lambda value: _text(value, 200) and ID.fullmatch(value),
     "user": lambda value: _text(value, 200) and value,
@@ -95,7 +95,7 @@ FORM = {
 
 
 def parse_entries(entries: Any) -> List[Entry]:
-    """The entries when each of them is whole; ValueError otherwise: who damaged one may have damaged any."""
+    """The entries if each of them is valid; ValueError otherwise: whatever damaged one may have damaged any."""
     if not isinstance(entries, list) or len(entries) > MOST_ENTRIES:
         raise ValueError(f"expected a list of at most {MOST_ENTRIES} acknowledgements")
     for entry in entries:
@@ -112,7 +112,7 @@ def parse_entries(entries: Any) -> List[Entry]:
 
 
 def read_acknowledgements(root: str) -> List[Entry]:
-    """The node's acknowledgements, [] without a file; OSError or ValueError when none of them can be believed."""
+    """The node's acknowledgements, [] without a file; OSError or ValueError if they cannot be trusted."""
     record = read_kept(root, PATH, SCHEMA)
     try:
         return [] if record is None else parse_entries(record.get("acknowledgements"))
@@ -121,12 +121,12 @@ def read_acknowledgements(root: str) -> List[Entry]:
 
 
 def write_acknowledgements(root: str, entries: List[Entry]) -> None:
-    """Replace the file; OSError when that fails, ValueError when it would hold too much."""
+    """Replace the file; OSError if that fails, ValueError if it would become too large."""
     write_kept(root, PATH, {"schema": SCHEMA, "acknowledgements": parse_entries(entries)})
 
 
 def with_entries(entries: List[Entry], added: List[Entry], now: str) -> List[Entry]:
-    """The entries with `added` in the place of those of the same ids; what expired 90 days ago and more is dropped."""
+    """The entries with `added` replacing those of the same ids; those that expired 90 or more days ago are dropped."""
     ids = {entry["id"] for entry in added}
     kept = [entry for entry in entries if entry["id"] not in ids]
     recent = [entry for entry in kept if age_seconds(entry["until"], now) < LONGEST_DAYS * SECONDS["d"]]
@@ -139,12 +139,12 @@ def is_event(entry: Entry) -> bool:
 
 
 def of_this_boot_only(entry: Entry) -> bool:
-    """What the kernel's log says begins anew with each boot."""
+    """Whether it applies to this boot only: the kernel's log begins again with each boot."""
     return is_event(entry) or entry["id"].startswith("kernel.")
 
 
 def why_not_now(entry: Entry, moment: Any) -> str:
-    """Why the entry does not count at this moment, "" when it does; `moment` as in `readings.moment`."""
+    """Why the entry does not count at this moment, "" if it does; `moment` as in `readings.moment`."""
     now = moment.get("time") if isinstance(moment, dict) else None
     if now is None or not _time(now):
         return "the time of this check is not known"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a name stands for on this node now: the findings that `gpu-doctor --acknowledge` would keep."""
+"""What a name means on this node now: the findings that `gpu-doctor --acknowledge` would record."""
 
 import difflib
 from typing import Dict, Iterable, List, Optional
@@ -20,7 +20,7 @@ class Refused(Exception):
 
 
 def findings_to_acknowledge(name: str, check: Optional[Check], readings: Record, expectations: Record) -> List[Entry]:
-    """What `name` stands for on this node now, as entries without who, when and why; `Refused` when it is nothing.
+    """What `name` means on this node now, as entries without who, when and why; `Refused` if it means nothing.
 
     check   the `Check` of that name, None for the name of an event
     """
@@ -40,7 +40,7 @@ def findings_to_acknowledge(name: str, check: Optional[Check], readings: Record,
             more = "; make it readable first" if record["status"] == UNKNOWN else ""
             words = "{} is {} now ({}): only a FAIL can be acknowledged{}"
             raise Refused(words.format(name, record["status"], printable(record["message"]), more))
-        # A check of the kernel's log stands for all events that fail it now, each by its own name.
+        # A check of the kernel's log means all events that make it fail now, each by its own name.
         chosen = [found for found in opened if name in [bad["id"] for bad in found.records]]
         if not chosen:
             return [_entry(name, record, None, None)]
@@ -53,13 +53,13 @@ def findings_to_acknowledge(name: str, check: Optional[Check], readings: Record,
 
 
 def _is_countable(event: Record) -> bool:
-    """Whether it says how often and when it came last; otherwise nobody could tell whether it came again."""
+    """Whether it says how often and when it last occurred; otherwise a recurrence could not be recognised."""
     count = event.get("count")
     return waivable_events.last_second(event) is not None and isinstance(count, int) and not isinstance(count, bool)
 
 
 def _one_for_each(chosen: Iterable[Failing]) -> List[Entry]:
-    """An entry for each name: an event that was closed and came again is in the log twice."""
+    """An entry for each name: an event that was closed and occurred again is in the log twice."""
     entries: Dict[str, Entry] = {}
     for _list, event, name, bad in chosen:
         last_s, count = waivable_events.last_second(event), event.get("count")
@@ -84,7 +84,7 @@ def _entry(name: str, record: Record, last_s: Optional[float], count: Optional[i
 
 
 def check_named(name: str) -> Optional[Check]:
-    """The check of that name, None when it may be an event; `Refused` for what is neither."""
+    """The check of that name, None if it may be an event; `Refused` if it is neither."""
     check = next((check for check in CHECKS if check.id == name), None)
     if check is None and not name.startswith(KERNEL):
         near = difflib.get_close_matches(name, [check.id for check in CHECKS], 1)
@@ -94,7 +94,7 @@ def check_named(name: str) -> Optional[Check]:
 
 
 def _no_such_event(name: str, readings: Record, opened: Iterable[Failing]) -> str:
-    """Why an event cannot be acknowledged, and what could be."""
+    """Why an event cannot be acknowledged, and which ones could be."""
     if any(event_id == name for _list, _event, event_id in waivable_events.events(readings)):
         return f"{name} is in the kernel's log but is not a FAIL: there is nothing to acknowledge"
     there = sorted({found.id for found in opened})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single events of the kernel's log: which of them fail, and what the log is without some."""
+"""Single events of the kernel's log: which of them fail, and the log without some of them."""
 
 from typing import Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -11,7 +11,7 @@ LISTS = ("xids", "sxids", "findings")
 
 
 class Failing(NamedTuple):
-    """An event that FAILs by itself: its list, its name, and the records of the checks that it FAILs."""
+    """An event that by itself makes checks FAIL: its list, its name, and the records of those checks."""
 
     listed_in: str
     event: Record
@@ -20,7 +20,7 @@ class Failing(NamedTuple):
 
 
 def events(readings: Record) -> List[Tuple[str, Record, str]]:
-    """`[(list, event, id)]` of `readings.kernel_log`; none where it is missing or not readable."""
+    """`[(list, event, id)]` of `readings.kernel_log`; none if it is missing or not readable."""
     log = readings.get("kernel_log")
     found = []
     for name in LISTS:
@@ -33,7 +33,7 @@ def events(readings: Record) -> List[Tuple[str, Record, str]]:
 
 
 def last_second(event: Record) -> Optional[float]:
-    """When it came last, in seconds since the boot; None when nobody knows."""
+    """When it last occurred, in seconds since boot; None if not known."""
     second = event.get("last_s")
     return second if isinstance(second, (int, float)) and not isinstance(second, bool) else None
 
@@ -58,7 +58,7 @@ def closing(readings: Record, words_of: Callable[[Record, str], str]) -> Record:
 
 
 def alone(readings: Record, name: str, event: Record) -> Record:
-    """The readings as if that event, still open, were all that the log holds."""
+    """The readings as if that event, still open, were all that is in the log."""
     log = dict(readings["kernel_log"], **{other: [] for other in LISTS})
     log[name] = [dict(event, closed_by="")]
     return dict(readings, kernel_log=log)
@@ -67,13 +67,13 @@ def alone(readings: Record, name: str, event: Record) -> Record:
 def failing(readings: Record, expectations: Record, checks: Iterable[Check]) -> List[Failing]:
     """The events that would each FAIL checks of `checks` by itself.
 
-    An event that something has closed is among them: whether it was a fault does not depend on what came after.
+    A closed event is among them: whether it was a fault does not depend on what came after.
     """
     found: List[Failing] = []
     seen = events(readings)
     if not seen:
         return found
-    # What fails on a log without any event does not fail for one of them.
+    # A check that fails for a log without any event does not fail because of one of them.
     silent = dict(readings, kernel_log=dict(readings["kernel_log"], **{name: [] for name in LISTS}))
     asked = [check for check in checks if check.id.startswith(KERNEL)]
     asked = [check for check in asked if judge(check, silent, expectations)["status"] != FAIL]

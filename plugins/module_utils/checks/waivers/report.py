@@ -20,7 +20,7 @@ def with_waivers(report: Record) -> Dict[str, Any]:
 
 
 def acknowledgement_lines(entries: Iterable[Entry], moment: Any) -> List[str]:
-    """What `gpu-doctor --acknowledgements` prints."""
+    """The lines that `gpu-doctor --acknowledgements` prints."""
     lines = []
     for entry in entries:
         why = why_not_now(entry, moment)
@@ -31,7 +31,7 @@ def acknowledgement_lines(entries: Iterable[Entry], moment: Any) -> List[str]:
 
 
 def strike_lines(cards: Iterable[Record]) -> List[str]:
-    """What `gpu-doctor --strikes` prints: what a warranty claim asks for, the card with the latest strike first."""
+    """The lines that `gpu-doctor --strikes` prints: for a warranty claim, the card with the latest strike first."""
     lines = []
     for card in cards:
         name = card["name"] or "unknown model"

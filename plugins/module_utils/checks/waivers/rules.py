@@ -17,7 +17,7 @@ LONGEST_OUGHT = 200
 
 
 def entries_of(readings: Record) -> List[Entry]:
-    """The acknowledgements in `readings`, [] when they are missing or damaged: then none counts."""
+    """The acknowledgements in `readings`, [] if they are missing or damaged: then none counts."""
     try:
         return parse_entries(readings.get("acknowledgements"))
     except ValueError:
@@ -30,7 +30,7 @@ def in_force(readings: Record) -> List[Entry]:
 
 
 def covers_event(entry: Entry, event: Record, event_id: str) -> bool:
-    """Whether an acknowledgement covers an event: what had happened by then, and not what happened again later."""
+    """Whether an acknowledgement covers an event: what had happened by then, but not what happened again later."""
     last, count = waivable_events.last_second(event), event.get("count")
     if not is_event(entry) or entry["id"] != event_id or last is None or last > entry["last_s"]:
         return False
@@ -47,7 +47,7 @@ def close_events(readings: Record, entries: List[Entry]) -> Record:
 
 
 def problems_of_skips(expectations: Record, checks: Iterable[Check]) -> Dict[str, str]:
-    """`{id: what is wrong with it}` of `skip_checks`; such a check is judged as always."""
+    """`{id: what is wrong with it}` of `skip_checks`; such a check is judged as usual."""
     firm = {check.id: check.firm_because for check in checks}
     found = {}
     for name, reason in asked_skips(expectations).items():
@@ -71,7 +71,7 @@ def asked_skips(expectations: Record) -> Dict[str, Any]:
 def run_with_waivers(
     checks: Iterable[Check], every_check: Iterable[Check], readings: Record, expectations: Record
 ) -> List[Dict[str, Any]]:
-    """The records of `checks` on plain readings; `every_check` is what an id is looked up in. Never raises."""
+    """The records of `checks` on plain readings; ids are looked up in `every_check`. Never raises."""
     refused = problems_of_skips(expectations, every_check)
     skips = {name: why for name, why in asked_skips(expectations).items() if name not in refused}
     entries = in_force(readings)
@@ -111,7 +111,7 @@ def _switched_off(check: Check, reason: str) -> Dict[str, Any]:
 def _with_closed_events(
     check: Check, readings: Record, closed: Record, expectations: Record, entries: List[Entry]
 ) -> Dict[str, Any]:
-    """The record with acknowledged events closed; when only that keeps it from FAIL it is a WARN that says so."""
+    """The record with acknowledged events closed; if only that keeps it from FAIL, it is a WARN that says so."""
     record, before = judge(check, closed, expectations), judge(check, readings, expectations)
     if before["status"] != FAIL or record["status"] not in (PASS, WARN):
         return record
@@ -124,7 +124,7 @@ def _with_closed_events(
 
 
 def _acknowledged(record: Record, entry: Entry, moment: Any) -> Dict[str, Any]:
-    """A FAIL of a check that root has acknowledged: a WARN where that covers it, else the FAIL with the reason why."""
+    """A FAIL of a check that root has acknowledged: a WARN if that covers it, else the FAIL with the reason why."""
     why = why_not_now(entry, moment) or why_not_covered(entry, record)
     if not why:
         return _softened(record, [entry])

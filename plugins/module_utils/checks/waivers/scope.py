@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far an acknowledgement of a check reaches: the finding as it was, and nothing that is worse."""
+"""What an acknowledgement of a check covers: the finding as it was, and nothing worse."""
 
 import re
 from typing import Any, Dict, List, Set
@@ -9,7 +9,7 @@ from ...verdict.report import Record, printable
 from . import acknowledgements
 from .acknowledgements import CARD, Entry, cards_in
 
-# Units of what is measured: one value is never exactly the next one. Everything else is counted, and one more counts.
+# Units of measured values, which always vary a little. Everything else is counted, and one more makes a difference.
 MEASURED = ("C", "W", "MHz", "MiB", "GB/s", "TFLOP/s", "GT/s", "x")
 NOISE = 0.05
 NUMBER = re.compile(r"(?<![\w.:/-])[0-9]+(?:\.[0-9]+)?(?![\w:]|\.[0-9])")
@@ -19,10 +19,10 @@ WORD = re.compile(r"[^\s,;:()'\"]*[A-Za-z][^\s,;:()'\"]*")
 
 
 def why_not_covered(entry: Entry, record: Record) -> str:
-    """Why an acknowledgement of a check does not cover this FAIL of it, "" when it does.
+    """Why an acknowledgement of a check does not cover this FAIL of it, "" if it does.
 
-    It covers the finding as it was: no other card, no other words, no graver remedy, and no number that is worse, by
-    one where something is counted and by 5 % where it is measured.
+    It covers the finding as it was: no other card, no other words, no stronger remedy, and no number that is worse, by
+    one for counts and by 5 % for measured values.
     """
     message = kept_message(record["message"])
     others = [card for card in cards_in(message) if card not in entry["cards"]]
@@ -38,12 +38,12 @@ def why_not_covered(entry: Entry, record: Record) -> str:
 
 
 def kept_message(text: str) -> str:
-    """A message as an acknowledgement keeps it: one line, of bounded length."""
+    """A message as an acknowledgement keeps it: one line, of limited length."""
     return printable(text)[: acknowledgements.LONGEST_MESSAGE]
 
 
 def words_in(message: str) -> Set[str]:
-    """What a message says, without addresses of cards and amounts."""
+    """The words of a message, without addresses of cards and amounts."""
     text = CARD.sub(" ", message)
     names = NUMBERED.findall(text)
     return set(names) | set(WORD.findall(NUMBERED.sub(" ", text)))
@@ -54,9 +54,9 @@ def _gravity(remedy: str) -> int:
 
 
 def _is_worse(entry: Entry, record: Record, message: str) -> bool:
-    """Whether a number has moved away from what is expected, for any card or, where none is named, at all.
+    """Whether a number has moved away from what is expected, for any card or, if none is named, at all.
 
-    Where nobody knows in which direction worse lies, as with 8 lanes of "all", every move counts.
+    If it is not known which direction is worse, as with 8 lanes of "all", every change counts.
     """
     value, wanted = record["value"], record["expected"]
     both = _is_number(value) and _is_number(wanted)
@@ -64,7 +64,7 @@ def _is_worse(entry: Entry, record: Record, message: str) -> bool:
     noise = NOISE if record["unit"] in MEASURED else 0
     now, then = _by_card(message), _by_card(entry["message"])
     pairs = [(then.get(card, []), numbers) for card, numbers in now.items()]
-    # With several cards the value is that of one of them, and not always of the same.
+    # With several cards, the value is that of one of them, not always of the same one.
     if cards_in(message) == entry["cards"] and _is_number(value) and _is_number(entry["value"]):
         pairs.append(([entry["value"]], [value]))
     for before, after in pairs:
@@ -78,7 +78,7 @@ def _is_worse(entry: Entry, record: Record, message: str) -> bool:
 
 
 def _by_card(message: str) -> Dict[str, List[float]]:
-    """`{card: its numbers}`; under "" what stands before the first card, which is all where none is named."""
+    """`{card: its numbers}`; under "" those before the first card, which are all if none is named."""
     texts, cards = {"": ""}, [""]
     for part in re.split(r"[;,] ", message):
         cards = cards_in(part) or cards

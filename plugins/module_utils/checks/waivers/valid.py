@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of what keeps other checks quiet: a waiver that cannot be followed must not go unseen."""
+"""The check of what silences other checks: a waiver that cannot be applied must not go unnoticed."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def valid(readings: Evidence, expected: Evidence) -> Outcome:
 
     A damaged file does not close the gate by itself: without acknowledgements every finding counts.
     """
-    # Only at run time are all checks known, this one among them.
+    # The full list of checks, including this one, is known only at run time.
     from ..all import CHECKS
 
     record = readings.at("acknowledgements")
@@ -50,7 +50,7 @@ def valid(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def _damage(value: Any) -> str:
-    """What is wrong with the reading, "" when nothing is or when it is no reading at all."""
+    """What is wrong with the reading, "" if nothing is or if it is not a reading at all."""
     if isinstance(value, dict) and isinstance(value.get("unreadable"), str):
         return value["unreadable"]
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a bundle holds beside the report: the raw answers of commands and files, as rows."""
+"""What a bundle contains besides the report: the raw output of commands and files, as rows."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from ...host.topology import BUS_FOLDER, DRIVER_FOLDER, NODE_FOLDER, NVIDIA_VEND
 
 MIB = 1024 * 1024
 NVIDIA_SMI = "nvidia-smi"
-# Names of packages that have to do with the driver, the toolkit or the kernel.
+# Names of packages that concern the driver, the toolkit or the kernel.
 PACKAGE = re.compile(
     r" "
     r"nvidia|cuda|cudnn|nccl|kernel|linux-(?:image|headers|modules)|dkms|libnv|datacenter-gpu|fabricmanager|podman|docker"
@@ -56,9 +56,9 @@ class Answer(NamedTuple):
 
     name     its file in the bundle                what   what it is, in words
     command  the command, or the path that was read
-    rc       exit status, None for a file or where there is none
-    text     what was said, "" when there was no answer
-    problem  why it is not there or not whole, "" when it is
+    rc       exit status, None for a file or if there is none
+    text     the output, "" if there was no answer
+    problem  why it is missing or incomplete, "" if it is complete
     """
 
     name: str
@@ -69,7 +69,7 @@ class Answer(NamedTuple):
     problem: str
 
 
-# name, what, commands of which the first that is installed counts, seconds, most bytes
+# name, what, commands of which the first that is installed counts, seconds, maximum of bytes
 COMMANDS = (
     (
         "nvidia-smi/query.xml",
@@ -113,14 +113,14 @@ FILES = (
 
 
 def raw_answers(root: str) -> List[Answer]:
-    """Everything that this user may read, each part bounded in time and size. Raises nothing that a node can cause."""
+    """Everything that this user may read, each part limited in time and size. No state of a node makes it raise."""
     found, silent = [], ""
     for name, what, commands, seconds, most in COMMANDS:
         if commands[0][0] == NVIDIA_SMI and silent:
             found.append(Answer(name, what, " ".join(commands[0]), None, "", silent))
             continue
         answer, timed_out = _asked(name, what, commands, seconds, most)
-        # A driver that hangs does so for each question, and leaves a process behind that cannot be killed.
+        # A driver that hangs does so for each query, and each leaves a process that cannot be killed.
         silent = "not run: nvidia-smi did not answer earlier" if timed_out and commands[0][0] == NVIDIA_SMI else silent
         found.append(_only_ours(answer) if name == "packages.txt" else answer)
     found += [_file(root, *row) for row in FILES]
@@ -157,7 +157,7 @@ def _file(root: str, name: str, what: str, path: str) -> Answer:
 
 
 def sysfs(root: str) -> str:
-    """`path: value` of each fact, a line each; what cannot be read has no line."""
+    """`path: value`, one line for each fact; what cannot be read has no line."""
     lines: List[str] = []
     for path in MACHINE_FILES:
         _add(lines, root, path)

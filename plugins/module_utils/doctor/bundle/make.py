@@ -28,11 +28,11 @@ EXPECTATIONS = "expectations.json"
 QUERY_XML = "nvidia-smi/query.xml"
 KERNEL_LOG = "kernel.log"
 SUFFIX = ".tar.gz"
-# Of the unpacked files together, so that the packed one stays below 20 MB whatever is in it.
+# Limit of all unpacked files together, so that the packed file stays below 20 MB whatever is in it.
 MOST_BYTES = 19 * 1000 * 1000
 MOST_JSON_BYTES = 6 * 1000 * 1000
 OWNER_ONLY = 0o600
-# Packages that only modules and the controller import: the library on a node has none of them.
+# Packages that only modules and the controller import: the library on a node does not have them.
 NOT_ON_NODES = ("operator", "preflight")
 LIBRARY = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EACCES)
@@ -69,7 +69,7 @@ def _sources_in_folder(folder: str) -> Dict[str, bytes]:
 
 
 def _sources_in_archive(folder: str) -> Dict[str, bytes]:
-    """Of a library that lies in a zip file, as that of gpu-doctor.pyz does."""
+    """The sources of a library in a zip file, such as that of gpu-doctor.pyz."""
     archive, _slash, inside = folder.rpartition("/")
     with zipfile.ZipFile(archive) as opened:
         names = [name for name in opened.namelist() if name.startswith(inside + "/") and name.endswith(".py")]
@@ -85,10 +85,10 @@ def make_bundle(
     expected_at: str = "",
     scan: Optional[Callable] = None,
 ) -> Made:
-    """Write the bundle to `path` ("": a name from host and time, in the current folder); OSError when it cannot be.
+    """Write the bundle to `path` ("": a name from host and time, in the current folder); OSError if that fails.
 
-    `examine(expectations)` returns the report of this moment; `scan()`, where it is given, does so without any. A file
-    that exists is never replaced.
+    `examine(expectations)` returns the report of this moment; `scan()`, if given, does so without any. An existing file
+    is never replaced.
     """
     if path and os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, "it already exists; choose another file name")
@@ -120,7 +120,7 @@ def make_bundle(
 
 
 def _report(root: str, examine: Callable, path: str) -> Tuple[dict, List[Answer]]:
-    """The report, {} where the node's expectations cannot be read, and it and they as answers."""
+    """The report ({} if the node's expectations cannot be read), and both as answers."""
     what, expected = "the readings and checks at this moment", "what the node was judged by"
     shown = EXPECTATIONS_PATH if path == below(root, EXPECTATIONS_PATH) else path
     try:
@@ -136,14 +136,14 @@ def _report(root: str, examine: Callable, path: str) -> Tuple[dict, List[Answer]
 
 
 def _scanned(report: dict) -> Tuple[dict, List[Answer]]:
-    """The report of a scan, which nobody expected anything of, as an answer."""
+    """The report of a scan, for which there are no expectations, as an answer."""
     what = "the readings and checks at this moment"
     return report, [Answer(REPORT, what, "gpu-doctor --scan", None, json.dumps(report), "")]
 
 
 def _masker(root: str, report: dict, answers: List[Answer]) -> Masker:
     masker = known_masker(root, report)
-    # All texts are looked at before the first is masked: a name from one of them may stand in any other.
+    # All texts are searched before the first is masked: a name from one of them may appear in any other.
     for answer in answers:
         masker.learn_from(answer.text)
         masker.learn_from(answer.problem)
@@ -151,13 +151,13 @@ def _masker(root: str, report: dict, answers: List[Answer]) -> Masker:
 
 
 def _files(answers: List[Answer], masker: Optional[Masker]) -> Tuple[list, List[Tuple[str, bytes]]]:
-    """The rows of the manifest, and (name, bytes) of each answer that there is."""
+    """The rows of the manifest, and (name, bytes) of each existing answer."""
     rows, files, left = [], [], MOST_BYTES
     for answer in answers:
         data, problem = _bytes(answer, masker), answer.problem
         most = min(left, MOST_JSON_BYTES) if answer.name.endswith(".json") else left
         if len(data) > most:
-            # A part of a record cannot be read; a part of a log can.
+            # A truncated record cannot be parsed; a truncated log can be read.
             data = b"" if answer.name.endswith(".json") else data[:most].rpartition(b"\n")[0]
             problem = "; ".join([problem] if problem else []) + f"too large, {'cut' if data else 'left out'}"
         left -= len(data)
@@ -187,12 +187,12 @@ def _bytes(answer: Answer, masker: Optional[Masker]) -> bytes:
 
 
 def _json(value: Any) -> bytes:
-    # Escapes of other alphabets would hide a name from whoever searches the file for it.
+    # Escapes for other alphabets would hide a name from a person who searches the file for it.
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8", "replace")
 
 
 def packed(files: List[Tuple[str, bytes]]) -> bytes:
-    """A .tar.gz of (name, bytes) in one folder; no owner, and no name of a file in its head."""
+    """A .tar.gz of (name, bytes) in one folder; no owner, and no file name in its header."""
     moment = int(time.time())
     plain, buffer = io.BytesIO(), io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
@@ -206,11 +206,11 @@ def packed(files: List[Tuple[str, bytes]]) -> bytes:
 
 
 def write_new(path: str, data: bytes) -> None:
-    """Write a file that does not exist yet, for its owner alone, whole or not at all."""
+    """Write a file that does not exist yet, readable only by its owner, whole or not at all."""
     temporary = write_beside(path, data, OWNER_ONLY)
     try:
         try:
-            # A link, unlike a rename, fails where the name is taken.
+            # A link, unlike a rename, fails if the name is taken.
             os.link(temporary, path)
         except OSError as error:
             if error.errno not in NO_LINKS or os.path.lexists(path):

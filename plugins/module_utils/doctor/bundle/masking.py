@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replace what identifies machines and people by tokens, the same token for the same value in everything masked.
 
-A token keeps the form that readers of the file ask for: a UUID stays a UUID, a serial number of digits stays digits of
-the same length. So a masked answer is judged as the original is. What has no fixed form, such as a host's name, must be
-told with `learn`; `learn_from` finds such names in texts first, so that they are masked in all others, too.
+A token keeps the format that readers of the file require: a UUID stays a UUID, a serial number of digits stays digits
+of the same length. So a masked answer is judged like the original. Values without a fixed format, such as a host's
+name, must be given with `learn`; `learn_from` first finds such names in texts, so that they are masked everywhere.
 """
 
 import re
@@ -12,13 +12,13 @@ from typing import Any, Dict, Iterable, List, Match, Optional, Pattern, Tuple
 
 from . import masking_patterns as forms
 
-# A name that is also a word of the tools is masked only where a name is expected: else "gpu" would be gone everywhere.
+# A name that is also a word of the tools is masked only where a name is expected: else every "gpu" would be masked.
 NUMBERED = re.compile(r"(?:node|gpu|cpu|nvidia|card|numa|slot|port|rank|eth|eno|ib|sd[a-z]|nvme|mlx5_|cuda|host)[0-9]*")
-# Ours, and everybody's.
+# Names that are ours, or on every system.
 NOBODY = ("root", "trainer", "localhost", "localhost.localdomain", "nobody", "none", "unknown", "n/a", "")
 SHORTEST_WORD = 3
 SHORTEST_DIGITS = 8
-# A shorter one, such as "ok", is masked only where a message tells a reason.
+# A shorter reason, such as "ok", is masked only where a message gives a reason.
 SHORTEST_SENTENCE = 12
 USER_PLACES = (
     r"(?<=/home/){}(?![A-Za-z0-9_-])",
@@ -34,7 +34,7 @@ PLACES = {"user": USER_PLACES, "host": HOST_PLACES}
 
 
 class Masker:
-    """Tokens of one set of files. `vocabulary`: words of the tools in lower case, which stay outside of names."""
+    """Tokens for one set of files. `vocabulary`: words of the tools in lower case, not masked outside names."""
 
     def __init__(self, vocabulary: Iterable[str] = ()) -> None:
         self.vocabulary = set(vocabulary)
@@ -48,7 +48,7 @@ class Masker:
     # -- tokens
 
     def token(self, kind: str, value: str) -> str:
-        """The token of a value, such as "host-1"; letters count without their case."""
+        """The token of a value, such as "host-1"; case does not matter."""
         table = self._tokens.setdefault(kind, {})
         key = value.lower()
         if key not in table:
@@ -63,7 +63,7 @@ class Masker:
         if kind == "uuid":
             return f"00000000-0000-0000-0000-{number:012d}"
         if kind == "name":
-            # Two names of one host differ in the domain alone.
+            # Two names of one host differ only in the domain.
             short, _dot, domain = value.partition(".")
             return f"{self.token('host', short)}.{self.token('domain', domain)}"
         if kind in ("clique", "place"):
@@ -76,7 +76,7 @@ class Masker:
             return str(number).zfill(len(value))
         return f"{kind}-{number}"
 
-    # -- what has no form of its own
+    # -- values without a fixed format
 
     def learn(self, kind: str, value: str) -> None:
         """From now on `value` (user, host, name, domain, serial, person, home) is masked wherever it is a word."""
@@ -102,14 +102,14 @@ class Masker:
         self._sorted, self._compiled = [], {}
 
     def learn_reason(self, value: str) -> None:
-        """From now on this sentence of a person is masked as a whole, for it may name anything and anybody."""
+        """From now on, this sentence by a person is masked as a whole, since it may name anything and anybody."""
         if value.strip():
             lead = "" if len(value.strip()) >= SHORTEST_SENTENCE else forms.BEFORE_A_REASON
             self._reasons[value.strip()] = re.compile(f"({lead}){re.escape(value.strip())}")
 
     def _learn_parent(self, domain: str) -> None:
         parent = domain.partition(".")[2]
-        # Not of "co.uk" or "ac.jp": a short part in front of a country is everybody's.
+        # Not "co.uk" or "ac.jp": a short part before a country code belongs to everybody.
         if "." in parent and not re.fullmatch(r"[a-z]{2,3}\.[a-z]{2}", parent, re.IGNORECASE):
             self.learn("domain", parent)
 
@@ -140,7 +140,7 @@ class Masker:
     # -- masking
 
     def value(self, value: Any, key: str = "") -> Any:
-        """A copy of a record as json.loads gives it, with every text in it masked, keys of records included."""
+        """A copy of a record as json.loads gives it, with every text in it masked, including keys of records."""
         if isinstance(value, dict):
             return {self._key(name): self.value(member, str(name)) for name, member in value.items()}
         if isinstance(value, list):
@@ -167,8 +167,8 @@ class Masker:
         return self.text(name) if isinstance(name, str) and not re.fullmatch(r"[a-z_]+", name) else name
 
     def text(self, text: str) -> str:
-        """The text with everything that identifies replaced."""
-        # The longest first: one may be the beginning of another.
+        """The text with everything replaced that identifies a machine or a person."""
+        # The longest first: one may be a prefix of another.
         for reason in sorted(self._reasons, key=len, reverse=True):
             if reason in text:
                 found_in = self._reasons[reason]
@@ -194,14 +194,14 @@ class Masker:
         return forms.DOMAIN_NAME.sub(self._domain_name, text)
 
     def _after(self, kind: str, value: Optional[str], found: Match[str]) -> str:
-        """The first group, and a token: of `value`, or of the second group, which may be one already."""
+        """The first group, and a token: for `value`, or for the second group, which may already be one."""
         return found.group(1) + (self._keep(kind, found.group(2)) if value is None else self.token(kind, value))
 
     def _whole(self, kind: str, found: Match[str]) -> str:
         return self.token(kind, found.group())
 
     def _keep(self, kind: str, value: str) -> str:
-        # Already a token: a UUID keeps its form.
+        # Already a token: a UUID keeps its format.
         return value if re.search(r"00000000-0000-0000-0000-[0-9]{12}", value) else self.token(kind, value)
 
     def _uuid(self, value: str) -> str:
@@ -209,7 +209,7 @@ class Masker:
         return value if set(plain) == {"0"} else self.token("uuid", plain)
 
     def _email(self, match: Match[str]) -> str:
-        # What is left of the login of an address, and systemd's name@instance.service.
+        # The remains of a login in an address, and systemd's name@instance.service.
         if match.group(1).lower() in forms.UNIT_ENDINGS or re.match(r"login-[0-9]+@", match.group()):
             return match.group()
         return self.token("mail", match.group())
@@ -233,7 +233,7 @@ class Masker:
         plain = value.strip()
         if not kind or not plain or forms.NO_VALUE.fullmatch(plain):
             return value
-        # A known one is replaced as a word, once: its token may be the number of another card.
+        # A known number is replaced only once, as a word: its token may equal the number of another card.
         if kind == "serial" and plain.lower() in self._words and self._is_word(plain, "serial"):
             return value
         return self.token("name" if kind == "host" and "." in plain else kind, plain)
@@ -246,13 +246,13 @@ class Masker:
         return len(value) >= SHORTEST_WORD and not is_ours
 
     def _word(self, kind: str, found: Match[str]) -> str:
-        # Another host of a known domain is known by no more than that.
+        # Nothing but the domain identifies another host of a known domain.
         word = found.group()
         kind = self._words.get(word.lower(), kind or "name")
         return self.token(kind, self._same.get(word.lower(), word))
 
     def _patterns(self, text: str) -> List[Tuple[Pattern, str]]:
-        """(pattern, kind or "") for the known words that are in the text, which are few: all of them take too long."""
+        """(pattern, kind or "") for the known words in the text, which are few: trying all takes too long."""
         if not self._sorted:
             # The longest first: a host's whole name before its first part.
             self._sorted = sorted(self._words, key=lambda word: (-len(word), word))
@@ -268,7 +268,7 @@ class Masker:
     def _compile(self, words: Tuple[str, ...]) -> List[Tuple[Pattern, str]]:
         found = []
         free = [word for word in words if self._is_word(word, self._words[word])]
-        # A number with a point beside it is a part of another number, such as a time.
+        # A number with a point next to it is part of another number, such as a time.
         numbers, names = [word for word in free if word.isdigit()], [word for word in free if not word.isdigit()]
         for chosen, form in ((names, "{}"), (numbers, r"(?<![0-9]\.){}(?!\.[0-9])")):
             if chosen:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that this node knows: its own, its users', its domain's; from files alone, no name service is asked."""
+"""The names that this node knows: its own, its users', its domain's; only from files, no name service is asked."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ from ...host.files import read_text
 from ...verdict.check import LEVELS, REMEDIES, SEVERITY
 from .masking import Masker
 
-# useradd's first number for people; nobody has 65534 (useradd(8), systemd's users-groups-ids).
+# useradd's first uid for people; 65534 is "nobody" (useradd(8), systemd's users-groups-ids).
 FIRST_PERSON = 1000
 NOBODY_ID = 65534
 HOST_FILES = ("/etc/hostname", "/proc/sys/kernel/hostname", "/etc/mailname")
@@ -29,7 +29,7 @@ CARD_WORDS = {word for card in CARDS for word in card.name.lower().split()} | se
 
 
 def known_masker(root: str, report: dict) -> Masker:
-    """A masker that knows this node's names; `report` is its report, {} without one."""
+    """A masker that knows this node's names; `report` is its report, {} if there is none."""
     masker = Masker(vocabulary(report))
     for name in host_names(root):
         masker.learn("host", name)
@@ -45,7 +45,7 @@ def known_masker(root: str, report: dict) -> Masker:
 
 
 def vocabulary(report: dict) -> set:
-    """Words that stand for themselves: those of the checks, of the report's keys and of the field."""
+    """Words that are not names: those of the checks, of the report's keys and of the field."""
     words = set(PLAIN_WORDS.split()) | CARD_WORDS
     for text in [check.id for check in CHECKS] + list(keys_of(report)) + list(LEVELS + REMEDIES + SEVERITY):
         words.add(text.lower())
@@ -54,7 +54,7 @@ def vocabulary(report: dict) -> set:
 
 
 def keys_of(value: Any, depth: int = 0) -> Iterator[str]:
-    """Every key in nested records; not those that are paths or addresses."""
+    """Every key in nested records, except paths and addresses."""
     if depth > 20:
         return
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -99,7 +99,7 @@ def people(root: str) -> list:
 
 
 def named_in(value: Any, key: str = "") -> List[Tuple[str, str]]:
-    """[(kind, name)] of hosts and users that a report names under keys of its own."""
+    """[(kind, name)] of hosts and users that a report names under their own keys."""
     if isinstance(value, dict):
         return [pair for name, member in value.items() for pair in named_in(member, str(name))]
     if isinstance(value, list):

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What identifies a machine or a person by its form alone: addresses, UUIDs, logins, keys; patterns as data.
+"""Values that identify a machine or a person by their format alone: addresses, UUIDs, logins, keys; patterns as data.
 
-A pattern says too much rather than too little: a version that is taken for an address costs a reader little, an
-address that is taken for a version gives a network away.
+A pattern matches too much rather than too little: a version mistaken for an address costs a reader little, an address
+mistaken for a version gives a network away.
 """
 
 import ipaddress
 import re
 from typing import Callable, Match
 
-# Long enough to be no word of the tools; "Serial: 8250" of a console is none.
+# Long enough not to be a word of the tools; a console's "Serial: 8250" is not a serial number.
 SERIAL_FORM = re.compile(r"(?=.*[0-9])[A-Za-z0-9][A-Za-z0-9._-]{4,63}")
 SERIAL_WORDS = re.compile(
     r"(?:serial ?_?(?:number|num|no|nr)?#?|\bs/n|\bsn)\"?\s*[=:]\s*\"?([^\s,;\"']+)", re.IGNORECASE
 )
-# A path's part behind one of these is the name of a person.
+# The part of a path after one of these is the name of a person.
 HOME = re.compile(r"/(?:home|users|scratch)/([A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63})", re.IGNORECASE)
-# The column in front of "kernel:" in every form that journalctl and syslog have.
+# The column before "kernel:" in every format of journalctl and syslog.
 LOG_HOST = re.compile(r"^(?:\[ *[0-9.]+\]|\S+T\S+|[A-Z][a-z]{2} +[0-9]{1,2} [0-9:.]+) (\S+) kernel: ", re.MULTILINE)
 # Servers of NFS, SMB and Lustre in the kernel's log.
 FILE_SERVER = re.compile(r"\bnfs: server ([A-Za-z0-9][\w.-]*) |\bCIFS: (?:VFS: )?\\\\{1,4}([A-Za-z0-9][\w.-]*)")
@@ -26,7 +26,7 @@ TEXT_FIELD = re.compile(
     r"^([ \t]*(?:\[SN\] )?)([A-Za-z][A-Za-z_ ]{1,40}?)([ \t]*:[ \t]+)(\S.*?)([ \t]*)$", re.MULTILINE
 )
 XML_FIELD = re.compile(r"<([A-Za-z_]{2,40})>([^<>]{1,200})</")
-# Parts of a field's name, without case, spaces and underscores; small numbers among them are masked there alone.
+# Parts of a field's name, without case, spaces and underscores; small numbers are masked only in such fields.
 FIELD_KINDS = (
     ("serial", "serial"),
     ("guid", "guid"),
@@ -41,7 +41,7 @@ NO_VALUE = re.compile(
     r"n/a|\[.*\]|unknown.*|none|null|err!|insufficient.*|gpu (?:requires|is) .*|not .*|(?:0x)?0+|[0-]+", re.I
 )
 
-# What messages write before the reason of an acknowledgement, of a check that is switched off, of an override.
+# Words before the reason of an acknowledgement, of a switched-off check, or of an override in messages.
 BEFORE_A_REASON = r"(?:acknowledged until \S+ by [^:;]{1,100}|switched off by the inventory|judged by [^:;]{1,100}): "
 LOGIN = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]{1,15}://)([^\s\"'<>/]+)@")
 SECRET = re.compile(
@@ -78,13 +78,13 @@ NET_NAME = re.compile(r"\b(?:enx|wlx|wwx)[0-9a-f]{12}\b")
 GUID = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{4}){3}(?![0-9A-Fa-f:])")
 GUID_WORDS = re.compile(r"(guid\W{1,4})((?:0x)?[0-9A-Fa-f]{16})\b", re.IGNORECASE)
 DISK = re.compile(r"\b((?:PART)?(?:UUID|LABEL)=\"?)([^\s,\"']+)", re.IGNORECASE)
-# Links of udev are made of model and serial number.
+# udev's links consist of model and serial number.
 DISK_LINK = re.compile(r"(/by-(?:id|label|partlabel|path)/)([^\s,\"'<>:]+)")
 WORLD_WIDE = re.compile(r"\b(wwn-0x|naa\.|eui\.|t10\.)([0-9A-Za-z]{8,})")
 INITIATOR = re.compile(r"\b(?:iqn|nqn)\.[0-9]{4}-[0-9]{2}\.[^\s,\"'<>]+")
 IPV4 = re.compile(r"(?<![0-9A-Za-z_])(?<![0-9]\.)(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z_]|\.[0-9])")
 IPV6 = re.compile(r"(?<![0-9A-Za-z:.-])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![0-9A-Za-z:])(%[a-z0-9]+)?")
-# What stands before or behind a number of four parts that is a version, such as libcublas 12.9.1.4.
+# Text before or after a number of four parts that shows it to be a version, such as libcublas 12.9.1.4.
 VERSION_BEFORE = re.compile(
     r"(?:\b(?:version|ver|v|release|rev|revision|firmware|fw|bios|vbios|image)[ :=.]{0,3}|\.so\.|==|>=|<=|~="
     r"|\b(?:lib[a-z]|nvidia|cuda|cu[a-z]{3}|tensorrt|nccl|kernel|kmod)[A-Za-z0-9_.+-]*[-_=]{1,2}"
@@ -106,7 +106,7 @@ DOMAIN_NAME = re.compile(
     + COUNTRIES
     + r")(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
 )
-# Everybody's, and named in our own advice.
+# Public addresses, named in our own advice.
 PUBLIC = re.compile(
     r"(?:^|\.)(?:nvidia|redhat|ubuntu|canonical|pytorch|github|githubusercontent|intel|amd|tensorflow|google|docker)\.com$"
     r"|(?:^|\.)(?:debian|kernel|pypi|python|rockylinux|almalinux|centos|fedoraproject|pytorch|freedesktop|gnu|anaconda"
@@ -123,7 +123,7 @@ def field_kind(name: str) -> str:
 
 
 def is_version(text: str, start: int, end: int) -> bool:
-    """Whether the four numbers at text[start:end] are a version, by what stands around them."""
+    """Whether the four numbers at text[start:end] are a version, judged by the text around them."""
     return bool(VERSION_BEFORE.search(text, max(0, start - 60), start) or VERSION_BEHIND.match(text, end))
 
 

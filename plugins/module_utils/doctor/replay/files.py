@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kind of file somebody has handed in, and its parts, read within bounds; the content is believed in nothing."""
+"""What kind of file was given, and its parts, read within limits; nothing in the content is trusted."""
 
 import codecs
 import io
@@ -14,14 +14,14 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 from ..bundle.make import MANIFEST
 from .log import Log, kernel_log
 
-# Above any honest bundle (20 MB packed, 19 MB unpacked), answer (1 MiB) or log of a boot.
+# Above any genuine bundle (20 MB packed, 19 MB unpacked), answer (1 MiB) or log of a boot.
 MOST_BYTES = 32 * 1024 * 1024
 MOST_UNPACKED = 64 * 1024 * 1024
 MOST_FILES = 20000
 MOST_MEMBERS = 1000
 GZIP = b"\x1f\x8b"
 XML_BEGIN, XML_END = "<nvidia_smi_log", "</nvidia_smi_log>"
-# How nvidia-smi begins when it has a sentence in the place of an answer.
+# How nvidia-smi begins if it prints a sentence instead of an answer.
 SENTENCE = re.compile(
     r"\s*(?:NVIDIA-SMI has failed|NVIDIA-SMI couldn't|Failed to initialize NVML|No devices were found|"
     r"Unable to determine the device handle|GPU is lost|Insufficient Permissions)"
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
     """One thing to judge.
 
     kind     BUNDLE, XML, LOG, or OTHER and DAMAGED, for which there is nothing to judge
-    text     the answer of nvidia-smi, or why there is nothing
+    text     nvidia-smi's answer, or why there is none
     log      the kernel's log of a LOG
     members  {name: bytes} of a BUNDLE
     cut      the file is longer than what was read of it
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
 def files_in(path: str) -> List[str]:
     """The regular files below a folder in order, without hidden folders and links; the path itself if it is no folder.
 
-    An unpacked bundle is one thing: its folder stands for it.
+    An unpacked bundle counts as one: its folder is returned.
     """
     if not os.path.isdir(path):
         return [path]
@@ -80,7 +80,7 @@ def _holds_bundle(folder: str) -> bool:
 
 def read_bounded(path: str) -> bytes:
     """At most MOST_BYTES + 1 bytes of a regular file."""
-    # A pipe in its place would be waited for.
+    # Opening a pipe in its place would wait.
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise ValueError("it is not a regular file")
     with open(path, "rb") as file:
@@ -88,7 +88,7 @@ def read_bounded(path: str) -> bytes:
 
 
 def pieces_of(path: str) -> List[Piece]:
-    """What there is to judge in a file, or in the folder of an unpacked bundle; OSError when it cannot be read."""
+    """What there is to judge in a file, or in the folder of an unpacked bundle; OSError if it cannot be read."""
     if os.path.isdir(path):
         names = [name for name in files_in_plain(path)]
         return [Piece(BUNDLE, members={name: read_bounded(os.path.join(path, name)) for name in names})]
@@ -141,7 +141,7 @@ def pieces_of_text(data: bytes, cut: bool = False) -> List[Piece]:
 
 
 def decoded(data: bytes) -> Optional[str]:
-    """The text, None for a binary file; a shell of Windows saves UTF-16."""
+    """The text, None for a binary file; Windows shells save UTF-16."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
     if b"\0" in data[:8192]:
@@ -168,7 +168,7 @@ def _warnings(lines: List[str]) -> str:
 
 
 def unzipped(data: bytes) -> Tuple[bytes, bool]:
-    """(bytes, whether that is all): a damaged or endless stream ends where it does."""
+    """(bytes, whether that is all): a damaged or endless stream is cut where it fails."""
     found, reader = bytearray(), zlib.decompressobj(wbits=31)
     try:
         while data and len(found) < MOST_UNPACKED:
@@ -211,7 +211,7 @@ def _manifest(data: bytes) -> Optional[Dict[str, Any]]:
 
 
 def manifest_of(members: Mapping[str, bytes]) -> dict:
-    """The manifest of a bundle; ValueError when it is none."""
+    """The manifest of a bundle; ValueError if it is not one."""
     record = _manifest(members.get(MANIFEST, b""))
     if record is None:
         raise ValueError(f"{MANIFEST} was not written by gpu-doctor")

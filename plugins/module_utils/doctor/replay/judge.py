@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge what a node has left: a bundle as the node did, a bare answer or log by those checks that it is enough for."""
+"""Judge a node's files: a bundle as the node did, a bare answer or log by the checks for which it is sufficient."""
 
 import json
 from typing import Any, Dict, List, Optional, Set, Tuple
@@ -17,9 +17,9 @@ from .files import BUNDLE, LOG, XML, Piece, log_of, manifest_of
 from .log import Log
 
 REACHABLE = "driver.reachable"
-# What a file without its node leaves open; a check that asks for it is left out.
+# Readings that a file without its node lacks; a check that asks for one is left out.
 OF_THE_NODE = ("plan", "venv", "smoke_device", "training_user")
-# What an administrator may have set on a node, and has not for a file; and no job keeps a file from being read.
+# Settings that a node's administrator may have made, but nobody for a file; and no job hides anything in a file.
 NO_CONFINEMENT: Dict[str, Any] = {
     "manager": None,
     "job": "",
@@ -33,7 +33,7 @@ NOT_MEASURED = "not measured: "
 
 
 class Part(dict):
-    """A record that notes which keys were asked for: those that it has in `found`, others in `missing`."""
+    """A record that notes which keys were asked for: existing ones in `found`, others in `missing`."""
 
     def __init__(self, record: Dict[str, Any]) -> None:
         dict.__init__(self, record)
@@ -42,7 +42,7 @@ class Part(dict):
 
     def __contains__(self, key: object) -> bool:
         is_here = dict.__contains__(self, key)
-        # What every record is asked for first: whether it could be read.
+        # The first thing asked of every record: whether it could be read.
         if key != "unreadable":
             (self.found if is_here else self.missing).add(key)
         return is_here
@@ -80,13 +80,13 @@ def _answer(text: str, rc: int = 0) -> dict:
 
 
 def _log(log: Log, cut: bool) -> dict:
-    """The reading. A saved part of a log stands for itself: that it does not reach back to the boot is no finding."""
+    """The reading. A saved part of a log counts as complete: that it does not reach back to the boot is no finding."""
     parsed = _parsed(log)
     return dict(parsed, source="file", from_boot=True, whole=parsed["whole"] and not cut)
 
 
 def _parsed(log: Log) -> dict:
-    """The reader may know the form by itself, and more of it than its translation keeps: who finds more is right."""
+    """The reader may itself know the format, and more than the translation keeps: the one that finds more is used."""
 
     def found(parsed: Dict[str, Any]) -> Tuple[int, int]:
         return sum(len(parsed[name]) for name in ("xids", "sxids", "findings")), parsed["lines"]
@@ -103,11 +103,11 @@ def _log_words(log: Log) -> str:
 
 def _bare(kind: str, readings: dict, words: str, cut: bool) -> dict:
     smi = readings.get("nvidia_smi")
-    # At least one: nobody asks a machine without a GPU, and all checks of GPUs would be skipped.
+    # At least one: without a GPU, all checks of GPUs would be skipped.
     count = max(1, len(smi["gpus"])) if smi else 1
     checks = checks_of_part(readings, expectations_of_part(count))
     if smi and not smi["reachable"]:
-        # The others say no more than that the driver cannot be queried.
+        # The others only say that the driver cannot be queried.
         checks = [check for check in checks if check["id"] == REACHABLE]
     parsed = ", ".join(part for part in (_answer_words(smi) if smi else "", words, "cut off" if cut else "") if part)
     verdict = worst([check["status"] for check in checks])
@@ -115,7 +115,7 @@ def _bare(kind: str, readings: dict, words: str, cut: bool) -> dict:
 
 
 def expectations_of_part(gpu_count: int) -> dict:
-    """As many GPUs as there are, of any model, and nothing of what only the node's own file would say."""
+    """As many GPUs as there are, of any model, and no expectation that only the node's own file has."""
     stand_in = {
         "venv": "/",
         "smoke_device": "cuda",
@@ -127,7 +127,7 @@ def expectations_of_part(gpu_count: int) -> dict:
 
 
 def checks_of_part(readings: dict, expectations: dict) -> List[dict]:
-    """The records of those checks that look at these readings and ask for nothing that is missing."""
+    """The records of those checks that use these readings and ask for nothing that is missing."""
     records = []
     for check in CHECKS:
         seen, expected = Part(dict(UNSET, **readings)), Part(expectations)
@@ -179,7 +179,7 @@ def _bundle(piece: Piece) -> dict:
     if report.get("performance") is not None:
         readings["performance"] = _measured(report["performance"])
     if not is_ours:
-        # An older reader may have missed what today's sees.
+        # An older reader may have missed what today's finds.
         readings.update(_read_again(piece, manifest))
         words += ", from another release: its raw answers were read again"
     level = str(manifest["level"]) if manifest.get("level") in LEVELS else STANDARD
@@ -200,7 +200,7 @@ def _bundle(piece: Piece) -> dict:
 
 
 def _measured(performance: Any) -> Any:
-    """The reading behind the report's `performance`, the other way round than report.performance_record."""
+    """The reading behind the report's `performance`, the reverse of report.performance_record."""
     problems = performance.get("problems") if isinstance(performance, dict) else None
     if problems and str(performance.get("because")) == NOT_MEASURED + str(problems[0]):
         return {"unreadable": problems[0]}
@@ -208,7 +208,7 @@ def _measured(performance: Any) -> Any:
 
 
 def _read_again(piece: Piece, manifest: dict) -> dict:
-    """The readings of the raw answers that are in the bundle whole."""
+    """The readings of the raw answers that are complete in the bundle."""
     found = {}
     rows = {row["name"]: row for row in manifest["files"] if isinstance(row, dict) and isinstance(row.get("name"), str)}
     if QUERY_XML in piece.members:
@@ -225,7 +225,7 @@ def _read_again(piece: Piece, manifest: dict) -> dict:
 
 
 def _without_report(piece: Piece, manifest: dict, words: str) -> dict:
-    """A node that nobody had verified: its raw answers as bare files."""
+    """A node that had not been verified: its raw answers as bare files."""
     readings = _read_again(piece, manifest)
     if not readings:
         return _result(BUNDLE, parsed=words, verdict=UNKNOWN, problem="it holds neither a report nor a raw answer")

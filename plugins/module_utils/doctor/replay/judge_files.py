@@ -31,7 +31,7 @@ def replay(path: str, as_json: bool = False) -> int:
 
 
 def results_of(name: str, path: str) -> List[dict]:
-    """The records of one file, one for each answer in it; whatever it holds, never an exception."""
+    """The records of one file, one for each answer in it; never raises, whatever the file contains."""
     shown = os.path.relpath(name, path) if os.path.isdir(path) and name != path else name
     try:
         pieces = pieces_of(name)
@@ -54,7 +54,7 @@ def results_of(name: str, path: str) -> List[dict]:
 
 
 def _verdict(result: dict) -> Optional[str]:
-    """What was meant for us and cannot be read is UNKNOWN; another tool's file has no verdict."""
+    """A file of ours that cannot be read is UNKNOWN; another tool's file has no verdict."""
     return UNKNOWN if result["kind"] == DAMAGED else result["verdict"]
 
 
@@ -73,7 +73,7 @@ def _damaged(name: str, problem: str) -> dict:
 
 
 def lines_of(result: dict) -> List[str]:
-    """What a person reads of one file: parsed, verdict, findings with the worst first."""
+    """The lines printed for one file: parsed, verdict, findings with the worst first."""
     lines = [printable(result["file"])]
     if result["parsed"]:
         lines.append("  parsed   " + _short(result["parsed"]))
@@ -103,7 +103,7 @@ def _short(text: str) -> str:
 
 
 def counts(results: List[dict]) -> dict:
-    """{verdict: number}, and under "none" what is no answer, log or bundle."""
+    """{verdict: number}, and under "none" files that are no answer, log or bundle."""
     found = {status: sum(result["verdict"] == status for result in results) for status in SEVERITY}
     return dict(found, none=sum(result["verdict"] is None for result in results))
 
@@ -116,7 +116,7 @@ def closing_line(results: List[dict]) -> str:
 
 
 def exit_status_of(results: List[dict]) -> int:
-    """1 with a FAIL, 3 with an UNKNOWN or when nothing could be judged, else 0."""
+    """1 with a FAIL, 3 with an UNKNOWN or if nothing could be judged, else 0."""
     verdicts = [result["verdict"] for result in results if result["verdict"] is not None]
     if FAIL in verdicts:
         return 1

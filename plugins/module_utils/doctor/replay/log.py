@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernel logs as people save them: dmesg in its forms, journalctl, syslog, /dev/kmsg; brought to the form of dmesg.
+"""Kernel logs as people save them: dmesg in its formats, journalctl, syslog, /dev/kmsg; converted to dmesg's format.
 
-Colours, quotes of a mail, and what grep and pdsh write in front of a line are taken away; months have any language.
+Colours, quotation marks of mail, and what grep and pdsh write before a line are removed; months may be in any language.
 """
 
 import json
@@ -13,7 +13,7 @@ QUOTES = re.compile(r"(?:> ?)+")
 # grep -n, grep of several files, both; pdsh and the like write a host.
 GATHERED = re.compile(r"[a-z0-9][a-z0-9.-]*: (?=\[)|(?:[^\s:\[\]]+:)?(?:[0-9]+[:-])?(?=\S)")
 PRIORITY = re.compile(r"<[0-9]{1,3}>(?:1 (?=[0-9]{4}-))?|kern *:[a-z]+ *: ?")
-# dmesg -d writes the time since the line before as well.
+# dmesg -d also writes the time since the previous line.
 SINCE = r"(?: <[ 0-9.+]*>)?"
 MONOTONIC = re.compile(
     r"\[ *([0-9]{1,12}\.[0-9]+)" + SINCE + r"\] ?(?:\[ *[TC][0-9]+\] ?)?(?:(\S+) kernel: )?(.*)", re.S
@@ -26,12 +26,12 @@ STAMP = (
     r"|(?:[0-9]{4} )?\w{2,6}\.? +[0-9]{1,2} [0-9:]{8}(?:\.[0-9]+)?)"
 )
 SYSLOG = re.compile(STAMP + r"(?: [A-Z]{3,5})? \S+ (?:kern\.[a-z]+ )?kernel(?:: ?| - - - ?)(.*)", re.S)
-# dmesg --time-format iso: nothing but the message tells it from a program's log.
+# dmesg --time-format iso: only the message distinguishes it from a program's log.
 BARE = re.compile(STAMP + r" (.*)", re.S)
 KERNELS_OWN = re.compile(
     r"NVRM: |nvidia|pcieport |mce: |EDAC |Linux version |NMI |watchdog: |Out of memory|AER: |INFO: task "
 )
-# What somebody has picked out of a log with grep and pasted without its time.
+# Lines picked from a log with grep and pasted without their times.
 PICKED = re.compile(
     r"(?:kernel: )?((?:"
     r"NVRM: (?:Xid \(PCI|GPU |The NVIDIA |loading NVIDIA|Rm[A-Z]|[a-z]+[A-Z])"
@@ -40,7 +40,7 @@ PICKED = re.compile(
     re.S,
 )
 KMSG = re.compile(r"[0-9]+,[0-9]+,([0-9]+),[^;]{1,40};(.*)", re.S)
-# Less than this is a text that quotes a log.
+# With a smaller share, it is a text that quotes a log.
 LEAST_SHARE = 0.2
 LEAST_LINES = 50
 
@@ -58,7 +58,7 @@ class Log(NamedTuple):
 
 
 def kernel_log(text: str) -> Log:
-    """The kernel's lines in the text. Lines without a time since the boot keep their order: they get their number."""
+    """The kernel's lines in the text. Lines without a time since boot keep their order: their number is used."""
     found: List[str] = []
     count, follows = 0, False
     for raw in text.splitlines():
@@ -113,13 +113,13 @@ def _with_time(line: str) -> Optional[Tuple[str, str]]:
 
 
 def _inner(message: str) -> Tuple[str, str]:
-    """The kernel's own clock, where a syslog daemon kept it."""
+    """The kernel's own clock, if a syslog daemon kept it."""
     match = MONOTONIC.match(message)
     return (match.group(1).rjust(12), match.group(3)) if match else ("", message)
 
 
 def _exported(line: str) -> Optional[Tuple[str, str]]:
-    """A line of journalctl -o json; who may claim to be the kernel is told by the transport alone."""
+    """A line of journalctl -o json; only the transport shows whether it is really the kernel's."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

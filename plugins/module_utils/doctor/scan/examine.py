@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scan: what there is on a host, judged by the same checks as a node of the toolkit, without any plan."""
+"""A scan: what is on a host, judged by the same checks as a node of the toolkit, but without a plan."""
 
 import os
 import platform
@@ -20,12 +20,12 @@ from ...verdict.report import make_report, now_utc
 from .scope import KEY, is_node, scan_expectations, scanned_checks, without_bus
 from .words import host_of, reworded
 
-# Where only an environment of the toolkit is written to.
+# Folder into which only an environment of the toolkit is written.
 ENVIRONMENT = "environment"
 
 
 def scan(root: str = "/", level: str = STANDARD, program: str = "gpu-doctor") -> Dict:
-    """The report of this moment; `program` is what a person types for the next scan. Nothing is written."""
+    """The report of this moment; `program` is what to type for the next scan. Nothing is written."""
     user = own_name()
     seconds = QUICK_NVIDIA_SMI_SECONDS if level == QUICK else DEFAULT_TIMEOUT_SECONDS
     readings = scan_readings(root, level, user, seconds)
@@ -35,7 +35,7 @@ def scan(root: str = "/", level: str = STANDARD, program: str = "gpu-doctor") ->
 
 
 def scan_readings(root: str, level: str, user: str, seconds: float) -> Dict:
-    """What `checks.collect` reads, but for what only a node of the toolkit has."""
+    """What `checks.collect` reads, except what only a node of the toolkit has."""
     expectations = {"training_user": user}
     readings = collect(expectations, root, seconds, QUICK)
     host = without_bus(readings["probe"], root)
@@ -53,17 +53,17 @@ def scan_readings(root: str, level: str, user: str, seconds: float) -> Dict:
 
 
 def with_cards(host: Dict) -> Dict:
-    """The probe's record for readers that ask for its cards; why there are none takes its place."""
+    """The probe's record for readers that need its cards; if there is none, the reason."""
     return host["gpus"] if "unreadable" not in host and isinstance(host["gpus"], dict) else host
 
 
 def is_room_for_nothing(row: Dict) -> bool:
-    """Whether this is the folder of an environment that nobody makes on this host."""
+    """Whether this is the folder of an environment that will not be made on this host."""
     return row.get("use") == ENVIRONMENT and row.get("there") is False
 
 
 def read_own_access(root: str, host: Dict) -> Dict:
-    """What the account that scans may do with the device files; ValueError where the probe knows none."""
+    """What the scanning account may do with the device files; ValueError if the probe found none."""
     if "unreadable" in host:
         raise ValueError(host["unreadable"])
     account = {"uid": os.geteuid(), "gids": sorted({os.getegid(), *os.getgroups()})}
@@ -71,7 +71,7 @@ def read_own_access(root: str, host: Dict) -> Dict:
 
 
 def own_name() -> str:
-    """The name of the account that scans; one that has none, as in a container, is told by its number."""
+    """The name of the scanning account; if it has none, as in a container, its number."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -89,7 +89,7 @@ def scan_records(readings: Dict, expectations: Dict, level: str, program: str = 
 
 
 def left_out(check: Check, why: str) -> Dict:
-    """The record of a check that says nothing of a host without a plan."""
+    """The record of a check that says nothing about a host without a plan."""
     return {
         "id": check.id,
         "layer": check.layer,

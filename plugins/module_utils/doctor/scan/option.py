@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gpu-doctor's option --scan, which gpu-doctor.pyz has without being told."""
+"""gpu-doctor's option --scan, which is the default in gpu-doctor.pyz."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ Say what is on this machine, and what is wrong with it. Nothing is changed, inst
 What only root can read is skipped for other users. Level quick starts no GPU work and leaves out packages, disks and
 links.
 """
-# What changes or asks for what the toolkit keeps on its nodes.
+# Options that change or query what the toolkit keeps on its nodes.
 OF_A_NODE = ("gate", "record", "acknowledge", "withdraw", "acknowledgements", "strikes", "expectations", "replay")
 
 
@@ -36,7 +36,7 @@ def add_scan_option(parser: argparse.ArgumentParser, version: str) -> None:
 
 
 def settle(parser: argparse.ArgumentParser, options: argparse.Namespace, is_pyz: bool) -> None:
-    """Decide whether it is a scan; end with a usage error where other options contradict that."""
+    """Decide whether it is a scan; end with a usage error if other options contradict that."""
     if is_pyz and options.expectations is None and options.replay is None and options.explain is None:
         options.scan = True
     if not options.scan:
@@ -49,7 +49,7 @@ def settle(parser: argparse.ArgumentParser, options: argparse.Namespace, is_pyz:
 
 
 def own_command(is_pyz: bool, name: Optional[str] = None) -> str:
-    """What a person types for a scan: the program as it was started, or the installed one."""
+    """What to type for a scan: the program as it was started, or the installed one."""
     return "python3 " + os.path.basename(name or sys.argv[0]) if is_pyz else "gpu-doctor --scan"
 
 

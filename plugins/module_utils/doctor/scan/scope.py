@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scan holds a host against: nobody's plan, but what its own parts say of each other and the known limits."""
+"""What a scan compares a host with: not a plan, but what its own parts say about each other, and the known limits."""
 
 import fnmatch
 import os
@@ -29,27 +29,27 @@ OF_A_PLAN = (
     "smoke.*",
     "performance.*",
 )
-# These look at what the toolkit keeps or has set on its nodes.
+# These examine what the toolkit keeps or has set on its nodes.
 OF_A_NODE = ("gpu.strikes", "host.services", "host.tuning", "containers.*", "waivers.valid")
 NOT_A_NODE = "not a node of this toolkit"
 NO_PLAN = "a scan does not compare a node with a plan; gpu-doctor does"
-# Stands in the expectations of a scan: why checks are left out.
+# In the expectations of a scan: why checks are left out.
 KEY = "scan"
 NO_PCI = "{} is not there, so it is not known which cards this host has".format(PCI_FOLDER)
 
 
 def is_node(root: str = "/") -> bool:
-    """Whether the toolkit has set this host up, by what it leaves on each of its nodes."""
+    """Whether the toolkit has set up this host, judged by the files that each of its nodes has."""
     return exists(root, EXPECTATIONS_PATH)
 
 
 def why_left_out(root: str = "/") -> str:
-    """The reason of every check that is left out on this host."""
+    """The reason for every check that is left out on this host."""
     return NO_PLAN if is_node(root) else NOT_A_NODE
 
 
 def is_scan(expectations: object) -> bool:
-    """Whether these are the expectations of a scan; they can be in a report or bundle that somebody hands in."""
+    """Whether these are the expectations of a scan; they can also come from a report or bundle."""
     return isinstance(expectations, dict) and expectations.get(KEY) in (NOT_A_NODE, NO_PLAN)
 
 
@@ -70,10 +70,10 @@ def scanned_checks(expectations: Dict) -> List[Check]:
 
 
 def scan_expectations(readings: Dict, user: str, root: str = "/") -> Dict:
-    """The expectations that follow from the host itself, in the shape of those of a node.
+    """The expectations that follow from the host itself, in the format of a node's.
 
-    readings  what was read, of which the probe, nvidia-smi and the kernel's log tell of cards
-    user      the account that is asked whether it may open the device files
+    readings  what was read; the probe, nvidia-smi and the kernel's log say which cards there are
+    user      the account that must be able to open the device files
 
     As many cards as anything shows, of any model, and a plan that installs nothing.
     """
@@ -95,12 +95,12 @@ def scan_expectations(readings: Dict, user: str, root: str = "/") -> Dict:
 
 
 def _gpu_count(host: Dict, nvidia_smi: Dict, kernel_log: Dict) -> object:
-    """As many cards as anything shows: one that has fallen off the bus leaves its device file, and its Xid."""
+    """As many cards as any reading shows: one that has fallen off the bus leaves its device file, and its Xid."""
     if "unreadable" in host:
         return {"unreadable": host["unreadable"]}
     answer = nvidia_smi.get("gpus") if nvidia_smi.get("reachable") is True else None
     nodes = [name for name in host["nvidia"]["device_nodes"] if CARD_NODE.fullmatch(name)]
-    # The module does not stay loaded where there is no card to drive.
+    # The module does not stay loaded if there is no card to drive.
     some = 1 if host["nvidia"]["loaded"] or kernel_log.get("xids") else 0
     traces = max(len(answer or []), len(nodes), some)
     if isinstance(host["gpus"], list):
@@ -109,7 +109,7 @@ def _gpu_count(host: Dict, nvidia_smi: Dict, kernel_log: Dict) -> object:
 
 
 def _flavour(host: Dict) -> str:
-    """That of the loaded module, else of the one that is installed for the next boot: what a plan would keep."""
+    """Flavour of the loaded module, else of the one installed for the next boot: the one that a plan would keep."""
     nvidia = host.get("nvidia") or {}
     installed = (nvidia.get("modules") or {}).get((host.get("kernel") or {}).get("next_boot"))
     module = nvidia.get("loaded") or installed or {}
@@ -117,7 +117,7 @@ def _flavour(host: Dict) -> str:
 
 
 def without_bus(host: Dict, root: str = "/") -> Dict:
-    """The probe's record; where the PCI bus cannot be listed at all, no card in the list is not "no card"."""
+    """The probe's record; if the PCI bus cannot be listed at all, an empty list of cards does not mean "no card"."""
     if "unreadable" in host or host["gpus"]:
         return host
     try:

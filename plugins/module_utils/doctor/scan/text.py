@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scan for people: what is there, what was left out in a line for each reason, and last what is wrong."""
+"""A scan for people: what is there, what was left out (one line for each reason), and last what is wrong."""
 
 from typing import Dict, List, Optional
 
@@ -12,7 +12,7 @@ LEAST_NAME = 12
 
 
 def scan_lines(report: Dict, columns: Optional[int], everything: bool, program: str) -> List[str]:
-    """The lines of a scan's report; as `report_text.report_lines`, and what only root can see is counted apart."""
+    """The lines of a scan's report; like `report_text.report_lines`, but what needs root is counted separately."""
     why, only_root = report["expectations"][KEY], "only root can see this: sudo {}".format(program)
     apart: Dict[str, List[Dict]] = {why: [], only_root: []}
     rest: List[Dict] = []

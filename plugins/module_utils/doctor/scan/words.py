@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks say, for a scan: there is no inventory, and on a foreign host no playbook that would mend it."""
+"""The checks' words for a scan: there is no inventory and, on other people's hosts, no playbook for repairs."""
 
 import re
 from typing import Dict, List, NamedTuple
@@ -9,14 +9,14 @@ from .scope import off_node
 
 GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 INSTALL = "Install NVIDIA's driver with the packages of this system, or as its guide says: {}".format(GUIDE)
-# What is said of an inventory that a scan has not got.
+# Phrases about an inventory, which a scan does not have.
 MESSAGES = (
     (re.compile(re.escape(NOT_FOR_GPUS)), "this host has no NVIDIA GPU"),
     (re.compile(r"no GPU, as expected"), "no NVIDIA GPU is on the PCI bus"),
     (re.compile(r"the inventory names no model; this node has "), "no model is asked for; this host has "),
     (re.compile(r": state them \(verify_\w+\)"), ""),
 )
-# Half sentences that a playbook or the inventory would follow.
+# Half sentences after which a playbook or the inventory would be named.
 HALVES = (
     (re.compile(r"^Correct the expected model in the inventory, or take"), "Take"),
     (re.compile(r"; power off and reseat a missing card, or correct the expected number"), "; reseat a missing card"),
@@ -38,14 +38,14 @@ PROGRAM = re.compile(r"\b(sudo )?gpu-doctor(?= --|$| \(|\))")
 
 
 class Host(NamedTuple):
-    """What decides the words: the family of the system (redhat, debian or unknown), and whether a driver is there."""
+    """What decides the words: the family of the system (redhat, debian or unknown), and whether there is a driver."""
 
     family: str
     has_driver: bool
 
 
 def host_of(readings: Dict) -> Host:
-    """What the probe says of it; of a host that could not be read, a driver is taken to be there."""
+    """The host from the probe; if that could not be read, a driver is assumed."""
     host = readings.get("probe")
     system, nvidia = (host.get(name) if isinstance(host, dict) else None for name in ("os", "nvidia"))
     family = str(system.get("family", "unknown")) if isinstance(system, dict) else "unknown"
@@ -56,7 +56,7 @@ def host_of(readings: Dict) -> Host:
 
 
 def reworded(record: Dict, expectations: Dict, host: Host, program: str) -> Dict:
-    """The record in the words of a scan; `program` is what a person types for the next one."""
+    """The record in the words of a scan; `program` is what to type for the next one."""
     message = record["message"]
     for pattern, words in MESSAGES:
         message = pattern.sub(words, message)
@@ -69,9 +69,9 @@ def reworded(record: Dict, expectations: Dict, host: Host, program: str) -> Dict
 
 
 def without_playbooks(action: str, host: Host) -> str:
-    """The action without what mends a node of the toolkit alone, and without commands that this system has not got.
+    """The action without repairs that only a node of the toolkit has, and without commands that this system lacks.
 
-    Where that is all that there was: how a driver is installed.
+    If nothing else is left: how to install a driver.
     """
     if "devices.yml" in action:
         return UNKNOWN_CARD

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which "N/A" of nvidia-smi is to be believed: field x architecture x MIG mode x ECC x kind of card.
+"""Which "N/A" from nvidia-smi is believed: field x architecture x MIG mode x ECC x kind of card.
 
-A field that no row of the table allows to be absent is UNKNOWN when it reads N/A: the card has the thing, and the
+A field that reads N/A, but that no row of the table allows to be absent, is UNKNOWN: the card has the feature, and the
 reading failed.
 """
 
@@ -15,17 +15,17 @@ REMAPS_ROWS = tuple(name for name, row in ARCHITECTURES.items() if row.memory_re
 MIG_HIDES_ECC = tuple(name for name, row in ARCHITECTURES.items() if row.mig_hides_ecc)
 LACKS_CLOCKS = tuple(name for name, row in ARCHITECTURES.items() if not row.application_clocks)
 
-# A guest that was given a part of a card; what is of the whole card, the host keeps to itself.
+# A virtual machine that has a part of a card; values of the whole card are visible only to the host.
 VGPU = ("vgpu", "vsga")
 
 
 class Card(NamedTuple):
     """What decides: product name, architecture, MIG and ECC mode (Enabled, Disabled, None or UNKNOWN).
 
-    device_id       the PCI id in four digits, "" where it is not known
-    virtualization  the mode in small letters
-    driver          its branch as a number, None where it is not known
-    c2c             Enabled where the card shares its memory with a processor beside it
+    device_id       the PCI id in four digits, "" if it is not known
+    virtualization  the mode in lower case
+    driver          its branch as a number, None if it is not known
+    c2c             Enabled if the card shares its memory with a processor next to it
     """
 
     name: str
@@ -39,11 +39,11 @@ class Card(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """These fields may read N/A on a card for which all conditions hold; an empty one holds for every card.
+    """These fields may read N/A on a card that meets all conditions; every card meets an empty condition.
 
     data_centre  True or False: the card is, or is not, one whose "N/A" is not believed: a data-centre card, or one that
-                 neither a row nor its name places
-    vgpu         True: a virtual machine that was given a part of the card
+                 neither a row nor its name classifies
+    vgpu         True: a virtual machine that has a part of the card
     before       the first branch of the driver that writes the field
     """
 
@@ -134,7 +134,7 @@ RULES = (
         c2c=("Enabled",),
         source="GH200 under driver 550: the processor reaches the memory over C2C, there is no window",
     ),
-    # What some card of every kind lacks, so that its absence says nothing.
+    # Fields that some cards of every kind lack, so that their absence says nothing.
     Rule(
         ("serial", "fan_speed", "temperature_memory_c", "temperature_slowdown_c")
         + ("temperature_margin_c", "sram_uncorrected_aggregate", "sram_threshold_exceeded", "recovery_action")
@@ -152,7 +152,7 @@ RULES = (
 
 
 def may_be_absent(field: str, card: Card) -> bool:
-    """Whether "N/A" in `field` is true of such a card."""
+    """Whether "N/A" in `field` can be true of such a card."""
     return any(field in rule.fields and _holds(rule, card) for rule in RULES)
 
 
@@ -172,5 +172,5 @@ def _holds(rule: Rule, card: Card) -> bool:
 
 
 def believed(value: Any, field: str, card: Card) -> Any:
-    """`value`, or UNKNOWN for None where this card must have one."""
+    """`value`, or UNKNOWN for None if this card must have one."""
     return UNKNOWN if value is None and not may_be_absent(field, card) else value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer of the module nvidia_smi_info: all that nvidia-smi says, and the fields that were asked for besides."""
+"""The answer of the module nvidia_smi_info: all that nvidia-smi reports, and any additional fields asked for."""
 
 from typing import Any, Dict, Sequence
 
@@ -15,9 +15,9 @@ def ask(timeout: float, executable: str, fields: Sequence[str]) -> Dict[str, Any
     timeout     seconds for each of the two calls       executable  name in PATH, or full path, of nvidia-smi
     fields      those of nvidia-smi --query-gpu
 
-    ValueError names the parameter that cannot be used; a driver that does not answer is an answer.
+    ValueError names the parameter that cannot be used; a driver that does not answer is a result, not an error.
     """
-    # The comparison is written so that "nan" fails it too.
+    # The comparison is written so that "nan" fails it, too.
     if not 0 < timeout <= LONGEST_SECONDS:
         raise ValueError(f"timeout is {timeout}: expected seconds above 0 and up to {LONGEST_SECONDS}")
     if not executable.strip():

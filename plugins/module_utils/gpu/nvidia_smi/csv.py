@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single values of nvidia-smi, as `--query-gpu=FIELDS --format=csv` of drivers 418 to 620 writes them.
 
-Every value comes with its unit, and one whose unit or form is another than expected is UNKNOWN. What may be N/A is
-decided by `absent`, as for the XML.
+Every value comes with its unit; a value whose unit or format is not the expected one is UNKNOWN. `absent` decides which
+values may be N/A, as for the XML.
 """
 
 import re
@@ -15,9 +15,9 @@ from .query import interpret
 from .values import UNKNOWN, clean, read_flag, read_mode, read_number, read_text, read_version
 
 COUNT, AMOUNT, MODE, FLAG, TEXT, VERSION, MASK = "count", "amount", "mode", "flag", "text", "version", "mask"
-# Asked always: they say which card it is, and so what it may lack.
+# Always asked for: they say which card it is, and so which values it may lack.
 IDENTITY = ("pci.bus_id", "pci.device_id", "name")
-# Field: (its name in absent, form, unit). Units as in the help of --query-gpu; temperatures have none.
+# Field: (its name in absent, format, unit). Units as in the help of --query-gpu; temperatures have none.
 FIELDS = {
     "uuid": ("uuid", TEXT, ""),
     "serial": ("serial", TEXT, ""),
@@ -63,7 +63,7 @@ FIELDS = {
     "clocks_throttle_reasons.active": ("throttle_reasons", MASK, ""),
     "gpu_recovery_action": ("recovery_action", TEXT, ""),
 }
-# What 535 and newer call the same thing in their header; they still take the older name.
+# The names of the same fields in the header from 535 on, which still accepts the older names.
 RENAMED = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
 MASK_FORM = re.compile(r"0x[0-9a-fA-F]{1,16}$")
 
@@ -73,7 +73,7 @@ class UnreadableCsv(Exception):
 
 
 def unknown_fields(fields: Iterable[str]) -> List[str]:
-    """Those of `fields` that this reader has no form for."""
+    """Those of `fields` for which this reader has no format."""
     return [field for field in fields if field not in FIELDS]
 
 
@@ -102,7 +102,7 @@ def query_fields(
 def parse_csv(text: str, fields: Sequence[str]) -> List[Dict[str, Any]]:
     """`[{pci_id, name, values: {field: value}}]` of a table with header and units; raises `UnreadableCsv`.
 
-    `fields` are the columns in their order and begin with IDENTITY. As in the XML, None is "the card has no such
+    `fields` are the columns in their order and begin with IDENTITY. As in the XML, None means "the card has no such
     thing", and UNKNOWN "nothing says what it is".
     """
     if not text.endswith("\n"):
@@ -123,7 +123,7 @@ def _record(cells: Sequence[str], fields: Sequence[str]) -> Dict[str, Any]:
     device = re.match(r"0x([0-9A-Fa-f]{4})10[dD][eE]$", clean(words["pci.device_id"]))
     device_id = device.group(1).lower() if device else ""
     architecture = describe_device(device_id).architecture if device else UNKNOWN
-    # A mode that was not asked for excuses nothing.
+    # A mode that was not asked for does not justify an N/A.
     mig, ecc = (
         read_mode(words[mode]) if mode in words else UNKNOWN for mode in ("mig.mode.current", "ecc.mode.current")
     )
@@ -136,7 +136,7 @@ def _record(cells: Sequence[str], fields: Sequence[str]) -> Dict[str, Any]:
 
 
 def read_field(field: str, text: str, card: Card) -> Any:
-    """One value in its form."""
+    """One value in its format."""
     name, form, unit = FIELDS[field]
     if form in (COUNT, AMOUNT):
         value = read_number(text, unit, whole=form == COUNT)

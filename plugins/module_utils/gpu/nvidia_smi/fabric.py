@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nvidia-smi's XML tells of a card's place in the NVSwitch fabric, and of the fabric's own health.
+"""What nvidia-smi's XML says about a card's place in the NVSwitch fabric, and about the fabric's own health.
 
 Drivers from 535 on have the block, from 550 on `health` in it, from 580 on its `summary`; a card without a fabric
 writes N/A everywhere. Names as in nvml.h (NVML_GPU_FABRIC_HEALTH_MASK_*).
@@ -14,7 +14,7 @@ HEALTH = "fabric/health"
 
 
 def read_fabric(gpu: Element) -> Dict[str, Any]:
-    """State, status, domain, and each word of the health; flags are True where the fabric has the trouble."""
+    """State, status, domain, and each field of the health; flags are True if the fabric has that problem."""
     found = {
         "fabric_state": text_at(gpu, "fabric/state"),
         "fabric_status": text_at(gpu, "fabric/status"),

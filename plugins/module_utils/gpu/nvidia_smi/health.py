@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of nvidia-smi's XML that tells how a card is: memory, heat, power, link, fabric.
+"""The part of nvidia-smi's XML that gives a card's health: memory, heat, power, link, fabric.
 
-As everywhere in these readers: None is "this card or driver has no such thing", UNKNOWN is "nothing says what it is".
+As in all these readers, None means "this card or driver has no such thing", UNKNOWN "nothing says what it is".
 """
 
 import re
@@ -27,10 +27,10 @@ from .values import (
 )
 
 WIDTH = re.compile(r"([0-9]{1,2})x$")
-# In the place of what a newer driver no longer tells of any card.
+# Written in place of values that a newer driver no longer reports for any card.
 GONE = "functionality has been deprecated"
 DEPRECATED = "deprecated"
-# Where a driver writes limits of power; from 610 on those of the GPU stand one element deeper.
+# Where drivers write power limits; from 610 on, those of the GPU are one element deeper.
 POWER_BLOCKS = ("gpu_power_readings", "gpu_power_readings/gpu_ceiling_power_limit", "power_readings")
 COUNTERS = "clocks_event_reasons_counters/clocks_event_reasons_counters_"
 
@@ -62,7 +62,7 @@ def read_health(gpu: Element, card: Card) -> Dict[str, Any]:
 
 
 def read_heat(gpu: Element) -> Dict[str, Any]:
-    """Degrees Celsius, and the speed of the fans in percent of their highest."""
+    """Temperatures in degrees Celsius, and the fan speed in percent of the maximum."""
     return {
         "temperature_slowdown_c": number_at(gpu, "temperature/gpu_temp_slow_threshold", "C"),
         "temperature_margin_c": number_at(gpu, "temperature/gpu_temp_tlimit", "C"),
@@ -73,7 +73,7 @@ def read_heat(gpu: Element) -> Dict[str, Any]:
 
 
 def read_power(gpu: Element) -> Dict[str, Any]:
-    """Watts; `module_*` are those of the module on which GPU and Grace processor sit together."""
+    """Power in watts; `module_*` is that of the module which carries both the GPU and the Grace processor."""
     return {
         "power_default_w": watts(gpu, "default_power_limit"),
         "module_power_default_w": amount_at(gpu, "module_power_readings/default_power_limit", "W"),
@@ -82,7 +82,7 @@ def read_power(gpu: Element) -> Dict[str, Any]:
 
 
 def read_link(gpu: Element) -> Dict[str, Any]:
-    """The PCIe link: lanes, generations, and packets that were sent again since the driver was loaded."""
+    """The PCIe link: lanes, generations, and packets sent again since the driver was loaded."""
     info = "pci/pci_gpu_link_info/pcie_gen/"
     return {
         "link_width_now": _width(gpu, "current_link_width"),
@@ -97,13 +97,13 @@ def read_link(gpu: Element) -> Dict[str, Any]:
 
 
 def read_warnings(text: str, begin: int, end: int) -> List[str]:
-    """What nvidia-smi wrote around its XML that warns of something, such as a corrupted InfoROM."""
+    """Warnings that nvidia-smi wrote around its XML, such as one about a corrupted InfoROM."""
     around = (text[:begin] + "\n" + text[end:]).splitlines()
     return [clean(line) for line in around if "warning" in line.lower() or "corrupt" in line.lower()]
 
 
 def watts(gpu: Element, *names: str) -> Count:
-    """Watts, from whichever of the blocks and names this driver has; UNKNOWN when one is a word for an error."""
+    """Watts, from whichever of the blocks and names this driver has; UNKNOWN if one of them is a word for an error."""
     tags = [gpu.find(f"{block}/{name}") for name in names for block in POWER_BLOCKS]
     found = [(read_number(tag.text, "W", whole=False), clean(tag.text)) for tag in tags if tag is not None]
     failed = [text for value, text in found if value == UNKNOWN and GONE not in text]
@@ -111,7 +111,7 @@ def watts(gpu: Element, *names: str) -> Count:
 
 
 def _clocks(gpu: Element, block: str) -> Optional[str]:
-    """ "MEMORY,GRAPHICS" in MHz, as nvidia-smi --applications-clocks takes them; DEPRECATED where they are no more."""
+    """ "MEMORY,GRAPHICS" in MHz, as nvidia-smi --applications-clocks takes them; DEPRECATED if they no longer exist."""
     texts = [gpu.findtext(f"{block}/{name}") for name in ("mem_clock", "graphics_clock")]
     if all(GONE in clean(text) for text in texts):
         return DEPRECATED

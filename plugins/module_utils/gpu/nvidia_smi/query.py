@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask nvidia-smi about its GPUs and say what its answer means; every way to fail has a name and a next step.
+"""Ask nvidia-smi about its GPUs and interpret its answer; every kind of failure has a name and a next step.
 
-Exit statuses are NVML's numbers (nvmlReturn_t, nvidia-smi(1)); its messages come on standard output.
+Exit statuses are NVML's numbers (nvmlReturn_t, nvidia-smi(1)); nvidia-smi's messages come on standard output.
 """
 
 from typing import Any, Dict, NamedTuple, Optional, Tuple
@@ -14,7 +14,7 @@ DEFAULT_TIMEOUT_SECONDS = 30
 
 
 class Meaning(NamedTuple):
-    """A way to fail: its name, what it is, and the next step."""
+    """A kind of failure: its name, what it is, and the next step."""
 
     status: str
     message: str
@@ -68,7 +68,7 @@ BY_EXIT_STATUS = {
     19: Meaning("failed", "a GPU is in use by a user or program that has it exclusively", "fuser -v /dev/nvidia*"),
 }
 
-# Words for when the exit status says nothing: 0 with a sentence instead of XML, or 255. The first that is found counts.
+# Words to look for if the exit status says nothing: 0 with a sentence instead of XML, or 255. The first match counts.
 BY_TEXT = (
     ("Driver/library version mismatch", MISMATCH),
     ("couldn't communicate with the NVIDIA driver", NOT_LOADED),
@@ -87,7 +87,7 @@ def query(timeout: float = DEFAULT_TIMEOUT_SECONDS, executable: str = "nvidia-sm
 
 
 def record_of(finished: Finished, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> Dict[str, Any]:
-    """The same of an answer that was given before: a `bounded.Finished`."""
+    """The same for an answer that was given earlier: a `bounded.Finished`."""
     meaning, log = interpret(finished)
     if finished.timed_out:
         meaning = meaning._replace(message=f"nvidia-smi did not answer in {timeout:g} s")
@@ -122,7 +122,7 @@ def interpret(finished: Finished) -> Tuple[Meaning, Optional[Dict[str, Any]]]:
 
 
 def _meaning_of_failure(rc: int, finished: Finished) -> Meaning:
-    # Words inside the XML are values, such as the "Insufficient Permissions" of one feature; those around it count.
+    # Words inside the XML are values, such as "Insufficient Permissions" for one feature; only those around it count.
     text = around_log(finished.stdout) + finished.stderr
     meaning = BY_EXIT_STATUS.get(rc) or _by_text(text) or _lost_inside(finished.stdout)
     if meaning is None:
@@ -160,7 +160,7 @@ def _meaning_of_answer(finished: Finished) -> Tuple[Meaning, Optional[Dict[str, 
 
 
 def _lost_inside(text: str) -> Optional[Meaning]:
-    """What even a damaged answer tells: a lost card is the one thing that no other value can be mistaken for."""
+    """What even a damaged answer tells: no other value can be mistaken for that of a lost card."""
     return LOST if any(words in text for words in LOST_WORDS) else None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nvidia-smi's XML tells of errors in a card's memory and of what was done, or waits to be done, about them."""
+"""What nvidia-smi's XML says about a card's memory errors, and about repairs that were made or are pending."""
 
 import re
 from typing import Any, Dict, Optional
@@ -18,7 +18,7 @@ SOURCES = "ecc_errors/aggregate_uncorrectable_sram_sources"
 
 
 def read_repair(gpu: Element) -> Dict[str, Any]:
-    """Counts and flags; `spare_rows_*` are banks of memory by how many spare rows each has left."""
+    """Counts and flags; `spare_rows_*` are numbers of memory banks, by how many spare rows each has left."""
     found = {
         "ecc_corrected_volatile": _corrected(gpu.find("ecc_errors/volatile")),
         "sram_uncorrected_aggregate": _sram(gpu.find("ecc_errors/aggregate")),
@@ -60,26 +60,26 @@ def _sum(errors: Optional[Element], older: str, kind: str) -> Count:
     if errors.find(older) is not None:
         return read_number(errors.findtext(older + "/total"), "")
     counts = {error.tag: read_number(error.text, "") for error in errors if re.match(r"[sd]ram_", error.tag)}
-    # Where no counter at all of the chip's own memory is there, those of the card's memory are all that is counted;
-    # one alone that reads N/A is a reading that failed.
+    # If there is no counter at all for the chip's own memory, only those of the card's memory are counted; if just one
+    # of the counters reads N/A, that reading has failed.
     if {value for tag, value in counts.items() if tag.startswith("sram_")} == {None}:
         counts = {tag: value for tag, value in counts.items() if not tag.startswith("sram_")}
     return total(value for tag, value in counts.items() if re.match("[sd]ram_" + kind, tag))
 
 
 def _sram(errors: Optional[Element]) -> Count:
-    """Errors of the memory inside the chip over its life; None where the driver counts them in another way."""
+    """Lifetime errors of the memory inside the chip; None if the driver counts them in another way."""
     kinds = [] if errors is None else [error for error in errors if error.tag.startswith("sram_uncorrectable")]
     return total(read_number(error.text, "") for error in kinds) if kinds else None
 
 
 def _sram_sources(sources: Optional[Element]) -> Count:
-    """The same errors by the unit that had them; drivers from 535 on tell."""
+    """The same errors by the unit that had them; reported by drivers from 535 on."""
     return total(read_number(unit.text, "") for unit in sources) if sources is not None and len(sources) else None
 
 
 def _dram(errors: Optional[Element]) -> Count:
-    """Uncorrected errors of the card's memory over its life: all double bits up to Volta."""
+    """Lifetime uncorrected errors of the card's memory: all double bits up to Volta."""
     if errors is None:
         return None
     if errors.find("double_bit") is not None:
@@ -88,7 +88,7 @@ def _dram(errors: Optional[Element]) -> Count:
 
 
 def _slices(devices: Optional[Element]) -> Count:
-    """Uncorrected errors that MIG's slices count since the driver was loaded; None without a slice."""
+    """Uncorrected errors that MIG slices have counted since the driver was loaded; None if there is no slice."""
     path = "mig_device/ecc_error_count/volatile_count"
     counts = [] if devices is None else [count for block in devices.findall(path) for count in block]
     kinds = [read_number(count.text, "") for count in counts if "uncorrectable" in count.tag]

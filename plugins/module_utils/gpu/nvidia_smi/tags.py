@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single values below an element `gpu` of nvidia-smi's XML, found by path; a tag that is not there is None.
+"""Single values below an element `gpu` of nvidia-smi's XML, found by path; a missing tag is None.
 
-None because a driver or card has no such thing, and UNKNOWN because nothing says what it is, are never mixed.
+None (the driver or card has no such thing) and UNKNOWN (nothing says what it is) are never mixed.
 """
 
 from typing import Any, Callable, Dict, Optional
@@ -48,12 +48,12 @@ def mode_at(gpu: Element, path: str) -> Optional[str]:
 
 
 def unread_block(gpu: Element, path: str) -> bool:
-    """Whether the whole block is there and holds a word for an error, such as ERR!, in the place of its members."""
+    """Whether the block exists and holds a word for an error, such as ERR!, in place of its members."""
     block = gpu.find(path)
     return block is not None and len(block) == 0 and clean(block.text) not in NOT_THERE + ("",)
 
 
 def members(gpu: Element, path: str, read: Callable[[Element], Dict[str, Any]]) -> Dict[str, Any]:
-    """`read(gpu)`, a record; UNKNOWN in all of it when the block at `path` is one word for an error."""
+    """`read(gpu)`, a record; all of it is UNKNOWN if the block at `path` is a word for an error."""
     found = read(gpu)
     return dict.fromkeys(found, UNKNOWN) if unread_block(gpu, path) else found

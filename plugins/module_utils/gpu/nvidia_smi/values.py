@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The words and numbers in nvidia-smi's answer, and what each kind of "no value" means.
 
-Three outcomes, never mixed: a value; None, when the card has no such thing; UNKNOWN, when nothing says what it is.
+Three outcomes, never mixed: a value; None, if the card has no such thing; UNKNOWN, if nothing says what it is.
 Vocabulary from captures of drivers 418 to 595 on data-centre, workstation and consumer cards.
 """
 
@@ -9,12 +9,12 @@ import re
 from typing import Any, Iterable, Optional, Union
 
 UNKNOWN = "unknown"
-# "There is no such thing"; whether that is true of this card is the caller's question.
+# "There is no such thing"; the caller decides whether that can be true of this card.
 NOT_THERE = ("N/A", "Not Supported", "Not Available", "Not Applicable")
 NEEDS_RESET = "GPU requires reset"
 # The card no longer answers on the bus.
 LOST_WORDS = ("GPU is lost", "Unable to determine the device handle")
-# The texts of NVML's errors (nvmlErrorString) that stand in the place of a value.
+# The texts of NVML's errors (nvmlErrorString) that may appear in place of a value.
 ERRORS = (
     "ERR!",
     "Unknown Error",
@@ -72,7 +72,7 @@ def read_number(text: Optional[str], unit: str, whole: bool = True) -> Count:
 
 
 def read_flag(text: Optional[str]) -> Flag:
-    """True for Yes, Active, True and Pending, False for their opposites; None for N/A, else UNKNOWN."""
+    """True for Yes, Active, True and Pending, False for their opposites, None for N/A, else UNKNOWN."""
     text = clean(text)
     return None if text in NOT_THERE else FLAGS.get(text, UNKNOWN)
 
@@ -94,7 +94,7 @@ def read_version(text: Optional[str]) -> Optional[str]:
 
 
 def read_text(text: Optional[str]) -> Optional[str]:
-    """Free text such as a name; None for N/A, UNKNOWN for nothing at all or one of nvidia-smi's words for an error."""
+    """Free text such as a name; None for N/A, UNKNOWN for empty text or one of nvidia-smi's words for an error."""
     text = clean(text)
     if text in NOT_THERE:
         return None
@@ -103,7 +103,7 @@ def read_text(text: Optional[str]) -> Optional[str]:
 
 
 def first_known(values: Iterable[Any]) -> Any:
-    """The first real value; without one, UNKNOWN unless all of them, and at least one, are None."""
+    """The first real value. If there is none: None if there are values and all are None, else UNKNOWN."""
     values = list(values)
     for value in values:
         if value is not None and value != UNKNOWN:
@@ -112,7 +112,7 @@ def first_known(values: Iterable[Any]) -> Any:
 
 
 def any_flag(flags: Iterable[Flag]) -> Flag:
-    """True when one is; UNKNOWN when one is, when only some are None, or for none at all; None for all; else False."""
+    """True if one is; UNKNOWN if one is, if only some are None, or for an empty list; None if all are; else False."""
     flags = list(flags)
     if True in flags:
         return True
@@ -122,7 +122,7 @@ def any_flag(flags: Iterable[Flag]) -> Flag:
 
 
 def total(counts: Iterable[Count]) -> Count:
-    """The sum of counters; None when all are None, UNKNOWN when only some are, for the missing one may count."""
+    """The sum of counters; None if all are None, UNKNOWN if only some are, since the missing one may not be zero."""
     counts = list(counts)
     if counts and set(counts) == {None}:
         return None

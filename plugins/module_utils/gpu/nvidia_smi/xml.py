@@ -2,7 +2,7 @@
 """Read the XML of `nvidia-smi -q -x` as drivers 418 to 620 write it.
 
 Tags were renamed within one DTD version (525 and 535 both say v12), so each value is looked up under all of its names,
-and the DTD is not looked at.
+and the DTD version is ignored.
 """
 
 import re
@@ -32,7 +32,7 @@ from .values import (
 ROOT_TAG = "nvidia_smi_log"
 
 
-# From 610 on a note stands behind, or in a comment beside, what has a new name.
+# From 610 on, a renamed value has a note after it or in a comment next to it.
 DEPRECATION = re.compile(r" ?\[Deprecated.*", re.IGNORECASE | re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
@@ -61,32 +61,32 @@ def has_log(text: str) -> bool:
 
 
 def around_log(text: str) -> str:
-    """What nvidia-smi wrote before and behind its XML."""
+    """What nvidia-smi wrote before and after its XML."""
     text = COMMENT.sub("", text)
     begin, end = text.find("<" + ROOT_TAG), text.rfind(f"</{ROOT_TAG}>")
     return text if begin < 0 else text[:begin] + "\n" + (text[end:] if end >= begin else "")
 
 
 def _version(root: Element, *names: str) -> Optional[str]:
-    """The first of the elements that there is; the older of the two names is announced to go with CUDA 14."""
+    """The first of the elements that exists; the older of the two names is to be removed with CUDA 14."""
     texts = [root.findtext(name) for name in names if root.find(name) is not None]
     return first_known(read_version(DEPRECATION.sub("", text or "")) for text in texts)
 
 
 def _branch(version: Optional[str]) -> Optional[int]:
-    """580 of "580.95.05"; None of a version that cannot be read."""
+    """580 for "580.95.05"; None for a version that cannot be read."""
     number = (version or "").partition(".")[0]
     return int(number) if number.isdigit() else None
 
 
 def _parse(text: str) -> Element:
-    # nvidia-smi may write warnings before and behind its XML.
+    # nvidia-smi may write warnings before and after its XML.
     begin, end = text.find("<" + ROOT_TAG), text.rfind(f"</{ROOT_TAG}>")
     if begin < 0:
         raise UnreadableXml(f"no <{ROOT_TAG}> in it")
     if end < begin:
         raise UnreadableXml(f"it is cut off before </{ROOT_TAG}>")
-    # Nothing in front of the first element is needed, and an entity can only be declared there. Comments are gone.
+    # Nothing before the first element is needed, and an entity can only be declared there. Comments are removed.
     if "<!" in text[begin:end] or "<?" in text[begin:end] or "<!ENTITY" in text[:begin]:
         raise UnreadableXml("it declares entities or other markup, which nvidia-smi never does")
     try:
@@ -96,7 +96,7 @@ def _parse(text: str) -> Element:
 
 
 def read_gpu(gpu: Element, driver: Optional[int] = None) -> Dict[str, Any]:
-    """One record, see docs/parts/node.md; N/A is None only where this kind of card, or this driver, may say so."""
+    """One record, see docs/parts/node.md; N/A becomes None only if this kind of card, or this driver, may say so."""
     name = read_text(gpu.findtext("product_name")) or UNKNOWN
     architecture, device_id = _architecture(gpu), _device_id(gpu)
     virtualization = clean(gpu.findtext("gpu_virtualization_mode/virtualization_mode")).lower()
@@ -131,12 +131,12 @@ def read_gpu(gpu: Element, driver: Optional[int] = None) -> Dict[str, Any]:
 
 
 def _is_lost(gpu: Element) -> bool:
-    """Whether one value of this card is the driver's word for a card that no longer answers on the bus."""
+    """Whether one of this card's values is the driver's word for a card that no longer answers on the bus."""
     return any(words in clean(tag.text) for tag in gpu.iter() for words in LOST_WORDS)
 
 
 def _architecture(gpu: Element) -> str:
-    """In the words of the device table; drivers before 470 do not write it, so the table is asked first."""
+    """In the words of the device table; drivers before 470 do not write it, so the table is used first."""
     known = describe_device(_device_id(gpu)).architecture
     if known != "unknown":
         return known
@@ -145,13 +145,13 @@ def _architecture(gpu: Element) -> str:
 
 
 def _device_id(gpu: Element) -> str:
-    """ "1db4" of "1DB410DE", device before vendor; "" for anything else."""
+    """ "1db4" for "1DB410DE", device before vendor; "" for anything else."""
     match = re.match(r"([0-9A-F]{4})10DE$", clean(gpu.findtext("pci/pci_device_id")), re.IGNORECASE)
     return match.group(1).lower() if match else ""
 
 
 def _pci_id(gpu: Element) -> str:
-    """The address as sysfs writes it: nvidia-smi has capitals and a domain of eight digits."""
+    """The address as sysfs writes it: nvidia-smi uses capitals and a domain of eight digits."""
     address = clean(gpu.get("id") or gpu.findtext("pci/pci_bus_id"))
     match = re.match(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])$", address)
     return f"{int(match.group(1), 16):04x}:{match.group(2).lower()}" if match else UNKNOWN
@@ -159,18 +159,18 @@ def _pci_id(gpu: Element) -> str:
 
 def _mig_mode(gpu: Element, card: Card) -> Optional[str]:
     text = gpu.findtext("mig_mode/current_mig")
-    # Drivers before 450 know no MIG and have no such tag.
+    # Drivers before 450 do not know MIG and have no such tag.
     return believed(None if text is None else read_mode(text), "mig_mode", card)
 
 
 def _retirement_pending(gpu: Element) -> Flag:
-    """Drivers of 470 and newer write both names for one thing, and only one of them reading N/A is a failed reading."""
+    """Drivers from 470 on write the same value under both names; if only one reads N/A, the reading has failed."""
     tags = [gpu.find("retired_pages/" + name) for name in ("pending_retirement", "pending_blacklist")]
     return any_flag(read_flag(tag.text) for tag in tags if tag is not None)
 
 
 def _remapped(gpu: Element, name: str) -> Flag:
-    """None for "N/A" in the place of the whole block (cards without row remapping, drivers without the block, MIG)."""
+    """None for "N/A" in place of the whole block (cards without row remapping, drivers without the block, MIG)."""
     rows = gpu.find("remapped_rows")
     if rows is None:
         return None
@@ -178,12 +178,12 @@ def _remapped(gpu: Element, name: str) -> Flag:
 
 
 def _recovery_action(gpu: Element) -> Optional[str]:
-    """none, or what the driver asks for in its own words; None when it is too old (before 535) to ask."""
+    """none, or what the driver asks for in its own words; None if it is too old (before 535) to ask."""
     action = gpu.findtext("gpu_recovery_action")
     text = None if action is None else read_text(action)
     if isinstance(text, str) and text.lower() not in ("none", UNKNOWN):
         return text.lower()
-    # Drivers of all ages write this in the place of the values that they cannot read, whatever the action says.
+    # Old and new drivers write this in place of values that they cannot read, whatever the action says.
     if any(clean(tag.text) == NEEDS_RESET for tag in gpu.iter()):
         return "gpu reset"
     if action is not None:
@@ -198,7 +198,7 @@ def _recovery_action(gpu: Element) -> Optional[str]:
 
 
 def _throttle_reasons(gpu: Element) -> Union[None, str, List[str]]:
-    """Names, without their long prefix, of the reasons that hold the clocks down; UNKNOWN when one is unreadable."""
+    """Names, without their long prefix, of the reasons that hold the clocks down; UNKNOWN if one is unreadable."""
     block = gpu.find("clocks_event_reasons")
     block = gpu.find("clocks_throttle_reasons") if block is None else block
     if block is None or (len(block) == 0 and clean(block.text) != "N/A"):
@@ -210,7 +210,7 @@ def _throttle_reasons(gpu: Element) -> Union[None, str, List[str]]:
 
 
 def _processes(gpu: Element) -> Union[str, List[Dict[str, Any]]]:
-    """Programs on this GPU with pid, kind (C compute, G graphics), name and memory in MiB; UNKNOWN without a list."""
+    """Programs on this GPU with pid, kind (C compute, G graphics), name, memory in MiB; UNKNOWN if there is no list."""
     block = gpu.find("processes")
     if block is None or (len(block) == 0 and clean(block.text)):
         return UNKNOWN

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read /etc/gpuwright/xid.yml, in which an administrator judges Xid and SXid codes otherwise than the table.
+"""Read /etc/gpuwright/xid.yml, in which an administrator judges Xid and SXid codes differently from the table.
 
     xid:
       63:
@@ -11,8 +11,8 @@
       20034: ...
 
 There is no YAML library on the nodes, so this reads the part of YAML that such a file needs: two levels of block
-mappings below `xid` and `sxid`, comments, plain and quoted texts on one line. What it accepts it reads as YAML does;
-everything else is an error with the number of its line. `policy` applies what it says.
+mappings below `xid` and `sxid`, comments, plain and quoted texts on one line. What it accepts, it reads as YAML does;
+everything else is an error with its line number. `policy` applies the rows.
 """
 
 import re
@@ -32,14 +32,14 @@ CODE = re.compile(r"[1-9][0-9]{0,5}")
 KEY = re.compile(r"""("(?:[^"\\])*"|'[^']*'|[A-Za-z_][A-Za-z0-9_]*|[1-9][0-9]*)\s*:(?: +(.*)|)""")
 DOUBLE = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 SINGLE = re.compile(r"'((?:[^']|'')*)'")
-# A plain text begins with a letter and has no mark of YAML in it; words that YAML reads as no text need quotes.
+# A plain text begins with a letter and has no YAML mark in it; words that YAML would not read as text need quotes.
 PLAIN = re.compile(r"[A-Za-z](?:[^#:]|:(?=[^\s])|(?<=[^\s])#)*")
 NO_TEXT = re.compile(r"(?:y|n|yes|no|on|off|true|false|null)", re.IGNORECASE)
 COMMENT = re.compile(r"(?:\s+#.*)?")
 
 
 class Entry(NamedTuple):
-    """One line with its key: indentation in spaces, key, value (None when the line has none), its number."""
+    """One line with its key: indentation in spaces, key, value (None if the line has none), its number."""
 
     indent: int
     key: str
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 def read_overrides(root: str) -> List[Dict[str, Any]]:
-    """The rows of the file, [] without one; ValueError names the file, the line and what is wrong."""
+    """The rows of the file, [] if there is no file; ValueError names the file, the line and what is wrong."""
     text = read_text(root, PATH)
     return [] if text is None else parse_overrides(text)
 
@@ -64,7 +64,7 @@ def parse_overrides(text: str) -> List[Dict[str, Any]]:
 
 
 def parse_mapping(text: str) -> Dict[str, Dict[str, Dict[str, Optional[str]]]]:
-    """The file as nested mappings of texts, before its meaning is looked at."""
+    """The file as nested mappings of texts, before they are interpreted."""
     return {
         kind.key: {code.key: {field.key: field.value for field in fields} for code, fields in codes}
         for kind, codes in _tree(_entries(text))
@@ -123,7 +123,7 @@ def _value(number: int, rest: str) -> str:
 
 
 def _tree(entries: List[Entry]) -> List[Tuple[Entry, List[Tuple[Entry, List[Entry]]]]]:
-    """Kinds with their codes with their fields; the indentation is what the first of each level has."""
+    """Kinds with their codes and these with their fields; the first entry of each level sets its indentation."""
     tree: List[Tuple[Entry, List[Tuple[Entry, List[Entry]]]]] = []
     depths = [0, 0, 0]
     for entry in entries:
@@ -180,5 +180,5 @@ def _row(kind: str, code: Entry, fields: List[Entry]) -> Dict[str, Any]:
 
 
 def without_effect(row: Dict[str, Any]) -> bool:
-    """Whether the row asks for what no override can: a lost GPU stays a failure."""
+    """Whether the row asks for something that no override can do: a lost GPU stays a failure."""
     return bool(row["kind"] == "xid" and row["code"] == GPU_LOST and row["class"] != FAIL)

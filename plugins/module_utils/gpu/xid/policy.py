@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an Xid or SXid is judged: by the table's row, by what its line says, by an administrator's override."""
+"""How an Xid or SXid is judged: by the table's row, by the words of its line, by an administrator's override."""
 
 import re
 from typing import Any, Dict, NamedTuple, Sequence, Tuple
@@ -20,12 +20,12 @@ SEVERITY_NUMBER = re.compile(r"\bSeverity ([0-9]+)\b")
 LOST_WORDS = re.compile(r"fallen off the bus", re.IGNORECASE)
 
 
-# The place of an event whose line names no address.
+# Address to use for an event whose line names none.
 UNNAMED = "unnamed"
 
 
 class Judged(NamedTuple):
-    """What one event means: class, meaning, action with the card's address in it, remedy, reason of an override."""
+    """Judgement of one event: class, meaning, action with the card's address in it, remedy, reason of an override."""
 
     kind: str
     meaning: str
@@ -35,7 +35,7 @@ class Judged(NamedTuple):
 
 
 def severity_word(text: str) -> str:
-    """ "nonfatal", "fatal" or "" by the words of an Xid's or SXid's line; the next to an SXid says it by number."""
+    """ "nonfatal", "fatal" or "" by the words of an Xid's or SXid's line; an SXid's second line has it as a number."""
     if NOT_FATAL.search(text):
         return "nonfatal"
     if FATAL_WORD.search(text):
@@ -45,13 +45,13 @@ def severity_word(text: str) -> str:
 
 
 def wanted_action(text: str) -> str:
-    """The recovery action that an Xid 154 asks for from now on, in the driver's words; "" when it names none."""
+    """The recovery action that an Xid 154 asks for from now on, in the driver's words; "" if it names none."""
     match = WANTED.search(text)
     return match.group(1).strip() if match else ""
 
 
 def variant(kind: str, code: int, text: str) -> str:
-    """What tells events of one code and card apart: those that are judged differently are counted apart."""
+    """What distinguishes events of one code and card: those that are judged differently are counted separately."""
     if kind == "sxid":
         return severity_word(text)
     if code == RECOVERY_ACTION_CHANGED:
@@ -64,7 +64,7 @@ def variant(kind: str, code: int, text: str) -> str:
 
 
 def judge_xid(code: int, text: str, count: int = 1, overrides: Sequence[Dict[str, Any]] = ()) -> Judged:
-    """What one Xid asks for; `text` is its line, `count` how often it came."""
+    """What one Xid asks for; `text` is its line, `count` how often it occurred."""
     if code == GPU_LOST or LOST_WORDS.search(text):
         row = XID[GPU_LOST]
         return Judged(FAIL, row.meaning, row.action, row.remedy)
@@ -82,7 +82,7 @@ def judge_xid(code: int, text: str, count: int = 1, overrides: Sequence[Dict[str
 
 
 def judge_sxid(code: int, text: str, overrides: Sequence[Dict[str, Any]] = ()) -> Judged:
-    """What one SXid asks for: the line's own word decides, else the table."""
+    """What one SXid asks for: the line's own word decides; if it has none, the table does."""
     row = SXID.get(code, UNKNOWN_SXID)
     kind = {"fatal": FAIL, "nonfatal": WARN}.get(severity_word(text), row.kind)
     remedy = row.remedy or (RESET if kind == FAIL else "")
@@ -120,9 +120,9 @@ def _overridden(found: Judged, kind: str, code: int, overrides: Sequence[Dict[st
 
 
 def reload_repairs(kind: str, code: int, text: str) -> bool:
-    """Whether loading the driver anew is as good as the reset that this event asks for.
+    """Whether reloading the driver is as good as the reset that this event asks for.
 
-    It is not where the card is gone, where power or hands are asked for, or where the driver itself asks for a reboot.
+    It is not if the card is gone, if a power cycle or a repair is asked for, or if the driver itself asks for a reboot.
     """
     found = judge_xid(code, text, 2) if kind == "xid" else judge_sxid(code, text)
     return found.kind != FAIL or found.remedy == RESET

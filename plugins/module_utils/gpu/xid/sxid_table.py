@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's SXid codes, errors of NVSwitches, as data and nothing else; the form of a row is that of `table`.
+"""NVIDIA's SXid codes, errors of NVSwitches, as data and nothing else; the rows have the format of `table`.
 
 Source (F): Fabric Manager user guide, chapter "NVSwitch SXid errors", docs.nvidia.com/datacenter/tesla.
 """
@@ -7,15 +7,15 @@ Source (F): Fabric Manager user guide, chapter "NVSwitch SXid errors", docs.nvid
 from ...verdict.check import RESET
 from .table import FAIL, WARN, Row
 
-# No log tells that a reset of the switches worked, so the event stays open after it.
+# No log line says that a reset of the switches worked, so the event stays open after it.
 SWITCH = (
     "Stop all GPU programs and reboot the node. Without a reboot, run: nvidia-smi --gpu-reset ; systemctl restart"
     " nvidia-fabricmanager ; gpu-doctor --acknowledge {event} --reason 'all GPUs and switches were reset'"
 )
 NOT_FATAL = "Nothing to do now; if it comes back often: nvidia-smi nvlink -s ; journalctl -u nvidia-fabricmanager"
 
-# SXids say Fatal or Non-fatal in their line; the table decides only where a line does not. The first are always fatal,
-# the second may be, the third never are (F).
+# SXids say Fatal or Non-fatal in their line; the table decides only if a line does not. The first group is always
+# fatal, the second may be, the third never is (F).
 SXID_FATAL = {12020: "egress sequence id error", 22003: "Minion halt", 22011: "Minion external error"}
 SXID_FATAL.update({code: "buffer, credit or parity error of a switch port" for code in range(23001, 23018)})
 SXID_MAYBE = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's Xid codes as data, and nothing else (SXid: `sxid_table`): what each means for a node and what it asks for.
+"""NVIDIA's Xid codes as data, and nothing else (SXid: `sxid_table`): what each means for a node and what it requires.
 
 Sources, named in each row by a letter:
 C  NVIDIA's Xid catalogue (Ampere and later), docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
@@ -13,15 +13,16 @@ from typing import NamedTuple, Tuple
 
 from ...verdict.check import CONTACT_SUPPORT, DRAIN, POWER_CYCLE, REBOOT, RESET
 
-# FAIL: nobody may use the GPU before somebody has acted. WARN: a program failed, or something to know of.
-# HARMLESS: told as a remark. COMPANION: written beside another Xid, which decides; alone a program was killed.
+# FAIL: nobody may use the GPU until somebody has acted. WARN: a program failed, or somebody should know about it.
+# HARMLESS: reported as a remark. COMPANION: written beside another Xid, which decides; on its own, a program was
+# killed.
 FAIL = "fail"
 WARN = "warn"
 HARMLESS = "harmless"
 COMPANION = "companion"
 CLASSES = (FAIL, WARN, HARMLESS)
 
-# Xid 154, which tells that a reset has worked, came with branch 570.
+# Xid 154, which shows that a reset has worked, was introduced with branch 570.
 UNTOLD = " ; drivers before 570 do not log that it worked: reload the driver there, or reboot"
 RESET_NOW = "Stop the GPU's programs (fuser -v /dev/nvidia*), then run: nvidia-smi --gpu-reset -i {gpu}" + UNTOLD
 RESET_GPU = RESET_NOW + ". If it comes back: run nvidia-bug-report.sh and have the card examined."
@@ -43,7 +44,7 @@ WATCH = "Look at the program that ran on {gpu}: journalctl -k -b | grep -i xid ;
 
 
 class Variant(NamedTuple):
-    """Another judgement where the line says more than the code: `words` is a pattern to search in it."""
+    """A different judgement if the line says more than the code: `words` is a pattern to search for in it."""
 
     words: str
     kind: str
@@ -52,7 +53,7 @@ class Variant(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One code. `repeat`: from so many times on a WARN becomes a FAIL; 0 never."""
+    """One code. `repeat`: from this many occurrences on, a WARN becomes a FAIL; 0 means never."""
 
     kind: str
     meaning: str
@@ -70,9 +71,9 @@ def _fails(
 
 
 def _by_word(unit: str) -> Row:
-    """Xid 144 to 150 of NVLink 5: the line says Fatal or Nonfatal; without the word it is taken for fatal.
+    """Xid 144 to 150 of NVLink 5: the line says Fatal or Nonfatal; without the word, it counts as fatal.
 
-    The last word counts: a program's name, which stands before it, may be any word.
+    The last such word counts, since a program's name, which comes before it, may be any word.
     """
     nonfatal = Variant(
         r"\b[Nn]on-?[Ff]atal\b(?!.*\b(?:[Nn]on-?)?[Ff]atal\b)",
@@ -83,7 +84,7 @@ def _by_word(unit: str) -> Row:
     return _fails(f"NVLink {unit} error", RESET, NVLINK, "C", (nonfatal,))
 
 
-# Both tell of memory; Volta and older retire pages, later ones remap rows, and the line says which.
+# Both report memory faults; Volta and older retire pages, later ones remap rows, and the line says which.
 RETIRED = Variant(
     "[Pp]age [Rr]etire", WARN, "", "a page of memory was retired; it goes out of use when the driver reloads"
 )
@@ -179,7 +180,7 @@ XID = {
     171: Row(WARN, "the memory behind an Xid 48 was DRAM; 48 and 154 beside it decide"),
     172: Row(WARN, "the memory behind an Xid 48 was SRAM; 48 and 154 beside it decide"),
 }
-# Engines of one kind have a code each; the program that used the engine failed and is started again.
+# Each engine of a kind has its own code; the program that used the engine failed and has to be started again.
 ENGINES = (
     ("copy engine", (39, 40, 41, 70, 71, 72, 75, 76, 77, 85, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135)),
     ("video decoder", (83, 84, 88, 89, 96, 97, 98)),
@@ -199,7 +200,7 @@ GPU_LOST = 79
 UNUSED = Row(WARN, "a code that NVIDIA's catalogue lists as unused", "", "Contact NVIDIA with nvidia-bug-report.sh.")
 XID.update({n: UNUSED for n in range(1, HIGHEST_XID + 1) if n not in XID and n != RECOVERY_ACTION_CHANGED})
 
-# What Xid 154 says that the driver wants, by words of the action: (pattern, class, remedy, what to do).
+# What the driver asks for in an Xid 154, by words of the action: (pattern, class, remedy, what to do).
 RECOVERY = (
     ("none", HARMLESS, "", ""),
     ("drain p2p", FAIL, DRAIN, "Give the node no new work that uses NVLink; reset {gpu} when its programs have ended."),

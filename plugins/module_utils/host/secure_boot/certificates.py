@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""X.509 certificates in DER, as firmware and DKMS store them: whose they are, without OpenSSL (RFC 5280, X.690)."""
+"""X.509 certificates in DER, as firmware and DKMS store them: finds their owners without OpenSSL (RFC 5280, X.690)."""
 
 import hashlib
 from typing import Iterator, List, Tuple
@@ -7,24 +7,24 @@ from typing import Iterator, List, Tuple
 SEQUENCE, INTEGER, OCTETS, OID, UTF16, EXTENSIONS = 0x30, 0x02, 0x04, 0x06, 0x1E, 0xA3
 COMMON_NAME = b"\x55\x04\x03"
 SUBJECT_KEY_IDENTIFIER = b"\x55\x1d\x0e"
-# For the eyes of who confirms a key at the console: shim shows no other. Nothing of ours rests on it.
+# For the person who confirms a key at the console: shim shows no other digest. Nothing of ours depends on it.
 FIRMWARE_SHOWS = "sha1"
 
 
 def plain(number: str) -> str:
-    """A number of a certificate in hexadecimal digits alone, without leading zeros, by which two spellings agree."""
+    """A certificate's number in hexadecimal digits only, without leading zeros, so that all spellings become equal."""
     number = number.lower()
     digits = number[2:] if number.startswith("0x") else number
     return "".join(letter for letter in digits if letter in "0123456789abcdef").lstrip("0")
 
 
 def digest(certificate: bytes) -> str:
-    """By which we know a certificate again."""
+    """The digest by which we recognise a certificate."""
     return hashlib.sha256(certificate).hexdigest()
 
 
 def fingerprint(certificate: bytes) -> str:
-    """What MokManager and mokutil show of it, and nothing else: "62:8f:4f..."; "" where that digest is forbidden."""
+    """The one thing that MokManager and mokutil show of it: "62:8f:4f..."; "" if that digest is forbidden."""
     try:
         digits = hashlib.new(FIRMWARE_SHOWS, certificate).hexdigest()
     except ValueError:
@@ -35,11 +35,11 @@ def fingerprint(certificate: bytes) -> str:
 def describe_certificate(data: bytes) -> dict:
     """`{name, numbers}` of a certificate: its issuer's common name, its serial number and key identifier as `plain`.
 
-    modinfo names a signer by these. Raises ValueError for bytes that are no certificate.
+    modinfo names a signer by these. Raises ValueError if the bytes are not a certificate.
     """
     certificate = _parts(_one(data, SEQUENCE))
     fields = _parts(_value(certificate, 0, SEQUENCE))
-    # The version stands before the serial number, except in certificates of version 1.
+    # The version comes before the serial number, except in certificates of version 1.
     first = 0 if fields and fields[0][0] == INTEGER else 1
     numbers = [_value(fields, first, INTEGER)]
     name = _common_name(_value(fields, first + 2, SEQUENCE))

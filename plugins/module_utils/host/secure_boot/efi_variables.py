@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the firmware and shim say of Secure Boot, read from EFI variables; no program is asked.
+"""The state of Secure Boot in firmware and shim, read from EFI variables; no program is run.
 
-mokutil reads the same files, needs to be installed, and its words and exit statuses differ between versions: those up
-to 0.4.0, RHEL 8 has 0.3.0, call a key enrolled that waits for its confirmation (mokutil.c, `test_key`). The lists are
-EFI_SIGNATURE_LIST (UEFI specification 2.10, 32.4.1); shim splits one that is too large for a variable over MokListRT,
-MokListRT1 ..., and the kernel shows shim's own copies in /sys/firmware/efi/mok-variables.
+mokutil reads the same files, but needs to be installed, and its words and exit statuses differ between versions: those
+up to 0.4.0 (RHEL 8 has 0.3.0) call a key enrolled that still waits for confirmation (mokutil.c, `test_key`). The lists
+are EFI_SIGNATURE_LIST (UEFI specification 2.10, 32.4.1); shim splits one that is too large for one variable over
+MokListRT, MokListRT1 ..., and the kernel shows shim's own copies in /sys/firmware/efi/mok-variables.
 """
 
 import re
@@ -16,7 +16,7 @@ from ..files import exists, names_in, read_bytes
 EFI_FOLDER = "/sys/firmware/efi"
 EFI_VARIABLES = EFI_FOLDER + "/efivars"
 MOK_VARIABLES = EFI_FOLDER + "/mok-variables"
-# What the kernel's EFI stub found (struct boot_params, arch/x86/include/uapi/asm/bootparam.h); 1: it could not tell.
+# State that the kernel's EFI stub found (struct boot_params, arch/x86/include/uapi/asm/bootparam.h); 1: not determined.
 BOOT_PARAMETERS = "/sys/kernel/boot_params/data"
 SECURE_BOOT_BYTE, STUB_DISABLED, STUB_ENABLED = 0x1EC, 2, 3
 GLOBAL = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -29,9 +29,9 @@ OWNER_BYTES = 16
 
 
 def read_state(root: str = "/") -> Dict[str, str]:
-    """`{state, because}`: enabled, disabled, unsupported (no UEFI, or firmware without it) or unknown, and then why.
+    """`{state, because}`: enabled, disabled, unsupported (no UEFI, or firmware without it) or unknown, with the reason.
 
-    It is what the kernel goes by: setup mode, and validation that the owner switched off in shim, count as disabled.
+    The kernel uses the same state: setup mode, and validation that the owner switched off in shim, count as disabled.
     """
     if not exists(root, EFI_FOLDER):
         return _state("unsupported")
@@ -72,7 +72,7 @@ def _flag(root: str, names: Iterable[str], prefix: str) -> Optional[int]:
 
 
 def read_variable(root: str, name: str, owner: str = SHIM) -> Optional[bytes]:
-    """The bytes of one variable without its attributes; None where it is not there, OSError where it cannot be read."""
+    """The bytes of one variable without its attributes; None if it does not exist, OSError if it cannot be read."""
     path = f"{EFI_VARIABLES}/{name}-{owner}"
     if not exists(root, path):
         return None
@@ -83,9 +83,9 @@ def read_variable(root: str, name: str, owner: str = SHIM) -> Optional[bytes]:
 
 
 def read_certificates(root: str, name: str, owner: str = SHIM) -> List[bytes]:
-    """The certificates (DER) of one list and its continuations, each once; [] where there is none.
+    """The certificates (DER) of one list and its continuations, each once; [] if there is none.
 
-    Raises OSError where the variables cannot be read, ValueError where one is damaged.
+    Raises OSError if the variables cannot be read, ValueError if one is damaged.
     """
     names = names_in(root, EFI_VARIABLES)
     if not names:
@@ -106,7 +106,7 @@ def read_certificates(root: str, name: str, owner: str = SHIM) -> List[bytes]:
 
 
 def parse_signature_lists(data: bytes) -> List[bytes]:
-    """The X.509 certificates of a chain of EFI_SIGNATURE_LIST; lists of hashes are passed over."""
+    """The X.509 certificates of a chain of EFI_SIGNATURE_LIST; lists of hashes are skipped."""
     found, place = [], 0
     while place < len(data):
         if place + LIST_HEAD.size > len(data):

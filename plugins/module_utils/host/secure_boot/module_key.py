@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key with which DKMS signs modules on this host: where it lies, and what the firmware thinks of it.
+"""The key with which DKMS signs modules on this host: where it is, and whether the firmware trusts it.
 
-DKMS 3 signs with `mok_signing_key` and `mok_certificate` of its framework.conf, on Ubuntu with the key of
-update-secureboot-policy (dkms, `prepare_signing`), and makes the key in the middle of the first build. One that is
-made before can be confirmed before a driver is touched.
+DKMS 3 signs with `mok_signing_key` and `mok_certificate` from its framework.conf, on Ubuntu with the key of
+update-secureboot-policy (dkms, `prepare_signing`), and makes the key in the middle of the first build. A key that is
+made earlier can be confirmed before a driver is touched.
 """
 
 from typing import Any, Mapping, NamedTuple, Optional
@@ -27,7 +27,7 @@ class KeyPlace(NamedTuple):
 
 
 def key_place(root: str, system: str, kernel: str) -> KeyPlace:
-    """Where DKMS looks; `system`: id of os-release; `kernel`: the release for which $kernelver stands."""
+    """Where DKMS looks; `system`: id of os-release; `kernel`: the release that replaces $kernelver."""
     files = [FRAMEWORK] + [f"{FRAMEWORK}.d/{name}" for name in names_in(root, FRAMEWORK + ".d")]
     said = {}
     for file in files:
@@ -36,7 +36,7 @@ def key_place(root: str, system: str, kernel: str) -> KeyPlace:
     private, certificate = (said.get(name, "") for name in ("mok_signing_key", "mok_certificate"))
     default = UBUNTU_PLACE if system == "ubuntu" and not private else DKMS_PLACE
     if default is UBUNTU_PLACE:
-        # DKMS puts Ubuntu's pair in the place of both.
+        # DKMS uses Ubuntu's pair instead of both.
         certificate = ""
     paths = (private or default[0], certificate or default[1])
     return KeyPlace(*(path.replace("${kernelver}", kernel).replace("$kernelver", kernel) for path in paths))
@@ -45,8 +45,8 @@ def key_place(root: str, system: str, kernel: str) -> KeyPlace:
 def read_module_key(root: str, system: str, kernel: str) -> dict:
     """`{private_key, certificate, made, state, because}`.
 
-    made   both files are there
-    state  none (no certificate), enrolled, staged (it waits for its confirmation at the console), not_enrolled, blocked
+    made   whether both files exist
+    state  none (no certificate), enrolled, staged (waiting for confirmation at the console), not_enrolled, blocked
            (revoked in dbx or MokListX), unknown (and `because` says why)
     """
     place = key_place(root, system, kernel)
@@ -68,7 +68,7 @@ def read_module_key(root: str, system: str, kernel: str) -> dict:
 
 
 def state_of(root: str, certificate: bytes) -> str:
-    """What the firmware thinks of a certificate (DER); OSError or ValueError where its variables cannot be read."""
+    """The firmware's state for a certificate (DER); OSError or ValueError if its variables cannot be read."""
     if certificate in read_certificates(root, "dbx", SECURITY) + read_certificates(root, "MokListXRT", SHIM):
         return BLOCKED
     if certificate in read_certificates(root, "MokListRT", SHIM) + read_certificates(root, "db", SECURITY):
@@ -77,5 +77,5 @@ def state_of(root: str, certificate: bytes) -> str:
 
 
 def enrolled(key: Mapping[str, Any]) -> Optional[bool]:
-    """True, False, or None where there is no key or nobody can tell."""
+    """True, False, or None if there is no key or this cannot be determined."""
     return None if key["state"] in (NONE, UNKNOWN) else key["state"] == ENROLLED

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hash of the password that MokManager asks for: its form, and whether a request has it.
+"""The hash of the password that MokManager asks for: its format, and whether a request has it.
 
-mokutil takes what crypt(3) makes (password-crypt.c, `decode_pass`), the same from 0.2.0 to 0.7.2; of its methods these
-three are not broken. Its own `mokutil --generate-hash` writes $6$. yescrypt ($y$), the default of Debian's mkpasswd, it
-does not know.
+mokutil takes the output of crypt(3) (password-crypt.c, `decode_pass`), the same from 0.2.0 to 0.7.2; of its methods,
+these three are not broken. Its own `mokutil --generate-hash` writes $6$. It does not know yescrypt ($y$), the default
+of Debian's mkpasswd.
 """
 
 import re
@@ -17,14 +17,14 @@ FORMS = (
     re.compile(r"(?P<salt>\$(?P<method>2)[axy]\$[0-3][0-9]\$%s{22})%s{31}" % (TO64, TO64)),
 )
 MAKE_IT = "Make one with `mkpasswd -m sha-512`, `openssl passwd -6` or `mokutil --generate-hash`"
-# pw_crypt_t of mokutil: method, rounds, size of the salt, salt; the hash follows.
+# mokutil's pw_crypt_t: method, rounds, size of the salt, salt; the hash follows.
 REQUEST = struct.Struct("<HQH32s")
 METHODS = {"5": 3, "6": 4, "2": 5}
 DEFAULT_ROUNDS = 5000
 
 
 def hash_problem(text: str) -> str:
-    """What is wrong with the hash, in one sentence that does not repeat it; "" for a good one."""
+    """What is wrong with the hash, in one sentence that does not repeat it; "" if nothing is."""
     if not text:
         return f"the password's hash is missing. {MAKE_IT}"
     if _parse(text):

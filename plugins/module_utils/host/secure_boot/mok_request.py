@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage the import of the key with which DKMS signs; the firmware takes it when a person confirms it.
+"""Stage the import of the key with which DKMS signs; the firmware accepts it when a person confirms it.
 
-MokManager removes a request before it asks (MokManager.c, `check_mok_request`): a request that is gone while its key is
-not enrolled was refused, or nobody pressed a key in time; one that outlives a boot means that shim was not in its way.
+MokManager removes a request before it asks (MokManager.c, `check_mok_request`): if a request is gone but its key is not
+enrolled, it was refused, or nobody pressed a key in time; if a request outlives a boot, shim was not part of that boot.
 """
 
 import json
@@ -21,7 +21,7 @@ from .signing_pair import Refused, make_pair, output
 
 RECORD = "/var/lib/gpuwright/secure-boot.json"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-# The words of MokManager.c, the same in shim 15 to 16.
+# The texts of MokManager.c, the same in shim 15 to 16.
 DIALOGUE = (
     "Press any key to perform MOK management: press one within 10 s, or the boot continues and the request is lost",
     "Perform MOK management: Enroll MOK (the second line), Enter",
@@ -33,7 +33,7 @@ DIALOGUE = (
 
 
 class Outcome(NamedTuple):
-    """What became of it: state (enrolled, staged), changed, what was done, and what is strange about the request."""
+    """The result: state (enrolled, staged), changed, what was done, and anything unusual about the request."""
 
     state: str
     changed: bool
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 def prepare(
     root: str, place: KeyPlace, password_hash: str, check: bool = False, run: Callable[..., Finished] = run_bounded
 ) -> Outcome:
-    """Bring the key to `staged`, or leave it `enrolled`; `Refused` where that cannot be.
+    """Bring the key to `staged`, or leave it `enrolled`; `Refused` if that is not possible.
 
     `password_hash` has passed `hash_problem`. `check` changes nothing and says what would be done.
     """
@@ -80,7 +80,7 @@ def _stage(
             f"Another key waits for confirmation besides {place.certificate}, so the password cannot be replaced: "
             "confirm or withdraw both (`mokutil --revoke-import`), and run again."
         )
-    # The same key under another password, or an own key that was replaced since.
+    # The same key with another password, or a key of ours that has been replaced since.
     withdraw = state == STAGED or (others and {digest(one) for one in others} == {record.get("sha256")})
     step = "staged the import again" if withdraw or record else "staged the import"
     if check:
@@ -98,7 +98,7 @@ def _stage(
 
 
 def _remarks(state: str, record: Dict[str, str], certificate: bytes, others: List[bytes], boot_id: str) -> List[str]:
-    """What an earlier run's record says of this state: sentences."""
+    """What an earlier run's record says about this state, as sentences."""
     found = []
     if record.get("boot_id") not in (None, "", boot_id):
         if record.get("sha256") != digest(certificate):
@@ -119,7 +119,7 @@ def _remarks(state: str, record: Dict[str, str], certificate: bytes, others: Lis
 
 
 def _import(root: str, certificate: str, password_hash: str, run: Callable[..., Finished]) -> None:
-    """The hash goes through a file of root's that is gone afterwards: everybody sees a program's arguments."""
+    """Pass the hash in a file of root's that is then removed, since everybody can see a program's arguments."""
     folder = os.path.join(root, "run")
     handle, path = tempfile.mkstemp(prefix="gpuwright-", dir=folder if os.path.isdir(folder) else None)
     try:
@@ -132,7 +132,7 @@ def _import(root: str, certificate: str, password_hash: str, run: Callable[..., 
 
 
 def _read_record(root: str) -> Dict[str, str]:
-    """The last request that was staged here; {} where there is no record, or a damaged one."""
+    """The last request that was staged here; {} if there is no record, or a damaged one."""
     try:
         found = json.loads(read_text(root, RECORD) or "{}")
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pair of key and certificate with which DKMS signs: made where there is none, as DKMS itself would, but before."""
+"""The pair of key and certificate with which DKMS signs: made as DKMS itself would, but earlier, if there is none."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ from .module_key import KeyPlace
 
 SECONDS = 60
 SUBJECT = "/CN=DKMS module signing key"
-# codeSigning, which newer kernels may ask for, and shim's "modules alone": boot loaders signed with it are refused.
+# codeSigning, which newer kernels may require, and shim's "modules only": boot loaders signed with it are refused.
 USES = "codeSigning,1.3.6.1.4.1.2312.16.1.2"
 CONFIGURATION = f"""[req]
 distinguished_name = name
@@ -26,11 +26,11 @@ subjectKeyIdentifier = hash
 
 
 class Refused(Exception):
-    """Why nothing was staged, with what to do, in one sentence."""
+    """Why nothing was staged, and what to do, in one sentence."""
 
 
 def make_pair(root: str, place: KeyPlace, check: bool, run: Callable[..., Finished]) -> List[str]:
-    """[] where key and certificate are there and belong together, else what was made."""
+    """[] if key and certificate exist and belong together, else what was made."""
     private, certificate = (os.path.join(root, path.lstrip("/")) for path in place)
     if place.private_key.startswith("pkcs11:"):
         if not os.path.exists(certificate):
@@ -68,7 +68,7 @@ def _compare(private: str, certificate: str, place: KeyPlace, run: Callable[...,
 
 
 def _openssl_request(private: str, certificate: str, run: Callable[..., Finished]) -> None:
-    """Both files beside their places first, so that a run that ends in the middle leaves no half of a pair."""
+    """Write both files beside their final places first, so that an interrupted run does not leave half of a pair."""
     for path in (private, certificate):
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="gpuwright-", dir=os.path.dirname(private)) as folder:
@@ -89,7 +89,7 @@ def _openssl_request(private: str, certificate: str, run: Callable[..., Finished
 
 
 def output(run: Callable[..., Finished], command: List[str]) -> str:
-    """What a program prints; `Refused` with its words where it fails."""
+    """What a program prints; `Refused` with its message if it fails."""
     finished = run(command, SECONDS)
     if finished.rc != 0:
         said = " ".join((finished.problem or finished.stderr or finished.stdout).split())[:300]

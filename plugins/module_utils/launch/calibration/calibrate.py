@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gpu-run --calibrate: run a command with each placement and then each allocator in turn, and write down what is
-proven faster.
+"""gpu-run --calibrate: run a command with each placement and then each allocator in turn, and record what is proven
+faster.
 
-Root keeps the result; the command, and the proof that an allocator loads, run as the user who called sudo.
+Root writes the result; the command, and the test that an allocator loads, run as the user who called sudo.
 """
 
 import json
@@ -27,7 +27,7 @@ from .rule import BASE, CONTROL, LEAST_ROUNDS, judge, rounds_needed
 from .user import command_account, environment_for
 
 TUNED = "jemalloc tuned"
-# Name of the arm: (allocator, whether the policy's MALLOC_CONF goes with it).
+# Name of the candidate: (allocator, whether the policy's MALLOC_CONF applies to it).
 ARMS = {
     BASE: ("none", False),
     CONTROL: ("none", False),
@@ -38,7 +38,7 @@ ARMS = {
 
 
 class Setting(NamedTuple):
-    """All that does not change between the arms; `environ` is that of the account, `become` makes a child its."""
+    """Everything that the candidates share; `environ` is the account's, `become` makes a child run as the account."""
 
     options: Options
     command: List[str]
@@ -73,7 +73,7 @@ class Setting(NamedTuple):
     def measure(
         self, decisions: Dict[str, Decision], firm: Sequence[str], left_out: Dict[str, str], count: int
     ) -> List[Dict[str, float]]:
-        """The rounds of these arms; an arm that fails is taken out of `decisions`."""
+        """The rounds of these candidates; one that fails is removed from `decisions`."""
         say(f"{count} round(s){self.whose} of: {', '.join(decisions)}")
         for arm, reason in left_out.items():
             say(f"left out: {arm}: {reason}")
@@ -98,7 +98,7 @@ def calibrate(
     launcher: Optional[Launcher] = None,
     rank: Optional[Rank] = None,
 ) -> int:
-    """Measure, report on stdout, write the choice; returns the exit code. Raises LaunchError for what cannot be."""
+    """Measure, report on stdout, write the choice; returns the exit code. LaunchError for impossible requests."""
     if not command:
         raise LaunchError("--calibrate needs a command to measure: gpu-run --calibrate -- command [argument ...]")
     for name in ("LD_PRELOAD", "MALLOC_CONF"):
@@ -141,7 +141,7 @@ def calibrate(
 
 
 def _choose_placement(setting: Setting) -> Dict[str, Any]:
-    """The placement of this command as it is kept, {} where none is compared."""
+    """The placement of this command in the format of the file, {} if none is compared."""
     why = why_not_measured(setting.options, setting.command, setting.environ, setting.policy["numa"], setting.rank)
     if why:
         say(f"placement: {why}")
@@ -174,7 +174,7 @@ def _choose_placement(setting: Setting) -> Dict[str, Any]:
 
 
 def _choose_allocator(setting: Setting, placement: Optional[Placement]) -> Dict[str, Any]:
-    """The result as it is kept, with this placement in all arms."""
+    """The result in the format of the file, with this placement for all candidates."""
     decisions: Dict[str, Decision] = {}
     left_out: Dict[str, str] = {}
     for arm, (allocator, tuned) in ARMS.items():

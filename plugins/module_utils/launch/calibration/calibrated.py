@@ -2,8 +2,8 @@
 """What `gpu-run --calibrate` chose on this machine, /etc/gpuwright/runtime-calibrated.json: the allocator, and for each
 command that was measured the placement.
 
-The choice holds for the machine and the libraries that were measured. When one of them is another now, gpu-run goes
-back to malloc and says so.
+The choice is valid for the machine and the libraries that were measured. If one of them has changed, gpu-run returns to
+malloc and says so.
 """
 
 import os
@@ -13,14 +13,14 @@ from ...host.record import Record
 from .. import fast_json
 from ..runtime_policy import MEMORY_POLICIES, NUMA_MODES, LaunchError
 
-# Importing typing would take a third of a start of gpu-run: its names are for the type checker alone.
+# Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Optional, Sequence, Tuple
 
 CALIBRATED_PATH = "/etc/gpuwright/runtime-calibrated.json"
 ALLOCATOR_NAMES = ("none", "jemalloc", "tcmalloc")
-# As many OpenMP threads as cores, or what the program takes when nobody tells it.
+# As many OpenMP threads as cores, or the program's own default.
 CORES, UNSET = "cores", "unset"
 THREADS = (CORES, UNSET)
 # /proc/cpuinfo of a large machine takes milliseconds; its first entry holds the name.
@@ -28,7 +28,7 @@ CPUINFO_BYTES = 4096
 
 
 class Arm(Record):
-    """What a calibration says today: allocator ("none" is malloc), MALLOC_CONF, the reason, and a warning or ""."""
+    """What the calibration says now: allocator ("none" is malloc), MALLOC_CONF, the reason, and a warning or ""."""
 
     __slots__ = ("allocator", "malloc_conf", "why", "problem")
     allocator: str
@@ -40,7 +40,7 @@ class Arm(Record):
 def calibrated_placement(command: "Sequence[str]", root: str = "/") -> "Tuple[Optional[Dict[str, str]], str]":
     """({arm, numa, memory, threads, why} that was measured for such a command, a warning or "").
 
-    None where nothing was measured for it, or where the measurement no longer holds.
+    None if nothing was measured for it, or if the measurement is no longer valid.
     """
     try:
         saved = _read(root)
@@ -62,7 +62,7 @@ def calibrated_placement(command: "Sequence[str]", root: str = "/") -> "Tuple[Op
 
 
 def kept_placements(root: str = "/") -> "Dict[str, Any]":
-    """The placements of other commands that still hold, to be kept beside a new one."""
+    """The placements of other commands that are still valid, to be kept beside a new one."""
     try:
         saved = _read(root)
         kept: "Dict[str, Any]" = dict(saved["placements"])
@@ -72,7 +72,7 @@ def kept_placements(root: str = "/") -> "Dict[str, Any]":
 
 
 def command_key(command: "Sequence[str]") -> str:
-    """What a placement is kept under: the program and, of an interpreter, what it runs; options and data do not count.
+    """The key of a placement: the program and, for an interpreter, what it runs; options and data do not count.
 
     "python train.py --epochs 3" is "python train.py", "python3 -u -m gan_trainer x.yml" is "python3 -m gan_trainer".
     """
@@ -92,7 +92,7 @@ def _read(root: str) -> "Dict[str, Any]":
 
 
 def calibrated_arm(root: str = "/") -> Arm:
-    """The `Arm` to use now; malloc where nothing was measured, or where the measurement no longer holds."""
+    """The `Arm` to use now; malloc if nothing was measured, or if the measurement is no longer valid."""
     try:
         saved = _read(root)
         arm = Arm(saved["allocator"], saved["malloc_conf"], saved["why"], "")
@@ -115,7 +115,7 @@ def _lost(fault: str) -> Arm:
 
 
 def _other_machine(saved: "Dict[str, Any]", root: str) -> str:
-    """What of the machine is another than when it was measured, "" when nothing is."""
+    """What has changed in the machine since it was measured, "" if nothing has."""
     machine = machine_identity(root)
     for name in sorted(machine):
         if saved["machine"][name] != machine[name]:
@@ -124,12 +124,12 @@ def _other_machine(saved: "Dict[str, Any]", root: str) -> str:
 
 
 def _out_of_date(saved: "Dict[str, Any]", root: str) -> str:
-    """The same, and whether the library is another."""
+    """The same, and whether the library has changed."""
     fault = _other_machine(saved, root)
     if fault:
         return fault
     if saved["allocator"] != "none":
-        # Imported here, as most starts preload nothing.
+        # Imported here, since most starts preload nothing.
         from ..library_identity import library_identity
 
         path = saved["library"]["path"]
@@ -139,7 +139,7 @@ def _out_of_date(saved: "Dict[str, Any]", root: str) -> str:
 
 
 def machine_identity(root: str = "/") -> "Dict[str, Optional[str]]":
-    """What an allocator's speed hangs on: {cpu, cpus, nodes, libc}; None for what cannot be read."""
+    """What an allocator's speed depends on: {cpu, cpus, nodes, libc}; None for what cannot be read."""
     try:
         with open(below(root, "/proc/cpuinfo"), "rb") as file:
             lines = file.read(CPUINFO_BYTES).decode("utf-8", "replace").splitlines()
@@ -155,7 +155,7 @@ def machine_identity(root: str = "/") -> "Dict[str, Optional[str]]":
 
 
 def save(choice: "Dict[str, Any]", root: str = "/") -> None:
-    """Write the calibration in one step, readable by all; LaunchError where that cannot be done."""
+    """Write the calibration in one step, readable by all; LaunchError if that fails."""
     import json
 
     from ...host.whole_file import write_whole
@@ -168,7 +168,7 @@ def save(choice: "Dict[str, Any]", root: str = "/") -> None:
 
 
 def check_writable(root: str = "/") -> None:
-    """Raise LaunchError at once, and not after an hour of measuring, where the result could not be written."""
+    """Raise LaunchError at once, not after an hour of measuring, if the result could not be written."""
     folder = os.path.dirname(below(root, CALIBRATED_PATH))
     if not os.access(folder, os.W_OK):
         message = "--calibrate writes {}: run it as root, or with --dry-run to measure and write nothing"

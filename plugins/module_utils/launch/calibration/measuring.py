@@ -24,7 +24,7 @@ class Way(NamedTuple):
 
 
 def compiled(text: Optional[str]) -> Optional[Pattern[str]]:
-    """The regular expression of --metric; LaunchError for one that is none, or names not one number."""
+    """The regular expression of --metric; LaunchError if it is invalid or has not exactly one group."""
     if text is None:
         return None
     try:
@@ -46,12 +46,12 @@ def measure(
 ) -> List[Dict[str, float]]:
     """`count` rounds, a list of {name: value}; a way that fails is moved from `ways` to `left_out`.
 
-    The first of the `firm` ways, whose failure is a LaunchError, is run once before: it fills the page cache for all.
+    The first of the `firm` ways, whose failure is a LaunchError, is run once beforehand: it fills the page cache.
     """
     rounds: List[Dict[str, float]] = []
     run_once(ways[firm[0]], command, metric)
     for number in range(count):
-        # Every way is first, last and in the middle equally often.
+        # Each way comes first, last and in the middle equally often.
         names = list(ways)
         order = names[number % len(names) :] + names[: number % len(names)]
         values: Dict[str, float] = {}
@@ -71,7 +71,7 @@ def measure(
 
 
 def run_once(way: Way, command: Sequence[str], metric: Optional[Pattern[str]]) -> float:
-    """Seconds that the command took, or the last number that it printed for `metric`; LaunchError when it fails."""
+    """Seconds that the command took, or the last number that it printed for `metric`; LaunchError if it fails."""
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()
         try:
@@ -97,7 +97,7 @@ def run_once(way: Way, command: Sequence[str], metric: Optional[Pattern[str]]) -
 
 
 def _call(command: Sequence[str], environment: Mapping[str, str], output: int, before: Before) -> int:
-    """The exit code of the command, which has no terminal: as another user it could type into root's."""
+    """The exit code of the command, which has no terminal: as another user, it could type into root's."""
     child = subprocess.Popen(
         command,
         env=environment,
@@ -110,7 +110,7 @@ def _call(command: Sequence[str], environment: Mapping[str, str], output: int, b
     try:
         return child.wait()
     except BaseException:
-        # Its session is its own, so Ctrl-C did not reach it.
+        # It has its own session, so Ctrl-C did not reach it.
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
         raise

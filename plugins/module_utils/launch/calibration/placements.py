@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The placements that `gpu-run --calibrate` compares, and how a child of it is placed."""
+"""The placements that `gpu-run --calibrate` compares, and how its child is placed."""
 
 import os
 from typing import Callable, Dict, Mapping, Optional, Sequence, Tuple
@@ -29,7 +29,7 @@ TRIAL_SECONDS = 10.0
 def why_not_measured(
     options: Options, command: Sequence[str], environ: Mapping[str, str], policy_numa: str, rank: Optional[Rank]
 ) -> str:
-    """Why no placement is compared, "" when it is."""
+    """Why no placements are compared, "" if they are."""
     if rank is not None or is_launcher(command):
         return "several ranks divide the host, so their placement is not compared"
     for name in ("node", "numa", "memory", "threads"):
@@ -43,7 +43,7 @@ def why_not_measured(
 
 
 def different(decisions: Dict[str, Decision]) -> Tuple[Dict[str, Decision], Dict[str, str]]:
-    """(the decisions without those that do the same as an earlier one, {name: as which}); the control stays."""
+    """(the decisions without those equal to an earlier one, {name: the earlier one's}); the control stays."""
     kept: Dict[str, Decision] = {}
     same: Dict[str, str] = {}
     for name, decision in decisions.items():
@@ -62,9 +62,9 @@ def _alike(one: Decision, other: Decision) -> bool:
 
 
 def placing(decision: Decision, become: Optional[Callable[[], None]]) -> Callable[[], None]:
-    """What a child calls before the command starts: it takes the CPUs and the memory policy, and gives up root.
+    """Called in a child before the command starts: sets the CPUs and the memory policy, and gives up root's rights.
 
-    The call raises OSError where the kernel refuses.
+    The call raises OSError if the kernel refuses.
     """
 
     def before() -> None:
@@ -80,7 +80,7 @@ def placing(decision: Decision, become: Optional[Callable[[], None]]) -> Callabl
 
 
 def refusal(decision: Decision) -> str:
-    """Why the kernel does not place a process so, "" when it does; tried in a child that ends at once."""
+    """Why the kernel does not allow this placement, "" if it does; tried in a child that ends at once."""
     reading, writing = os.pipe()
 
     def before() -> None:

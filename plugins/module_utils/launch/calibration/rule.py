@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a measured allocator may replace malloc, or a placement none: rounds, an interval, a control for the noise.
+"""When a measured allocator may replace malloc, or a placement may replace none: rounds, interval, control for noise.
 
-Every round runs every arm once, and malloc twice. An arm is compared with the malloc of its own round, so that what
-changes slowly (other users, clocks, page cache) falls out. The ratio of the two mallocs is pure noise.
+Every round runs every candidate once, and malloc twice. A candidate is compared with the malloc of the same round, so
+that slow changes (other users, clocks, page cache) cancel out. The ratio of the two mallocs is pure noise.
 """
 
 import statistics
@@ -10,17 +10,17 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 CONTROL = "malloc again"
 BASE = "malloc"
-# Chance of taking an arm that is no better, over all arms together.
+# Probability of choosing a candidate that is no better, over all candidates together.
 ERROR_RATE = 0.05
-# Less is not worth a library in every process.
+# A smaller gain is not worth a library in every process.
 LEAST_GAIN = 0.02
-# Where malloc itself varies more than this from round to round, the machine is too busy to tell anything.
+# If malloc itself varies more than this from round to round, the machine is too busy for a result.
 MOST_SPREAD = 0.15
 LEAST_ROUNDS = 6
 
 
 def spread(values: Sequence[float]) -> float:
-    """Distance of the quartiles (interpolated linearly) over the median."""
+    """Interquartile range (linearly interpolated) divided by the median."""
     ordered = sorted(values)
 
     def quantile(part: float) -> float:
@@ -35,7 +35,7 @@ def spread(values: Sequence[float]) -> float:
 def speed_ratios(
     rounds: Sequence[Mapping[str, float]], arm: str, higher_is_better: bool, base: str = BASE
 ) -> List[float]:
-    """For every round how many times as fast as the base the arm was."""
+    """For every round, how many times as fast as the base the candidate was."""
     if higher_is_better:
         return [values[arm] / values[base] for values in rounds]
     return [values[base] / values[arm] for values in rounds]
@@ -52,7 +52,7 @@ def chance(wins: int, rounds: int) -> float:
 
 
 def rounds_needed(arms: int) -> int:
-    """The fewest rounds in which one of `arms` candidates can be proven better."""
+    """The smallest number of rounds in which one of `arms` candidates can be proven better."""
     count = LEAST_ROUNDS
     while chance(count, count) > ERROR_RATE / max(1, arms):
         count += 1
@@ -60,10 +60,9 @@ def rounds_needed(arms: int) -> int:
 
 
 def interval(ratios: Sequence[float], error: float) -> Tuple[float, float]:
-    """Between which bounds the true median ratio lies, each wrong by chance in at most `error` of the cases.
+    """Bounds of the true median ratio, each wrong by chance in at most `error` of the cases.
 
-    They are ratios that were measured (order statistics; the sign test turned around), 0 and infinity where there are
-    too few.
+    They are measured ratios (order statistics; the sign test inverted), or 0 and infinity if there are too few.
     """
     ordered = sorted(ratios)
     beyond = sum(1 for wins in range(1, len(ordered) + 1) if chance(wins, len(ordered)) <= error)
@@ -80,9 +79,9 @@ def judge(
 ) -> Tuple[str, str, Dict[str, Dict[str, Any]], float]:
     """(chosen arm, why, {arm: {median_ratio, interval, wins, chance}}, the base's spread) of measured rounds.
 
-    `rounds` is a list of {arm: positive number}; `arms` the candidates beside the base and the base `again`, which all
-    have a number in every round. The base stays unless the whole interval of another lies above it, and its median
-    above the noise.
+    `rounds` is a list of {arm: positive number}; `arms` are the candidates besides the base and the base `again`, which
+    all have a number in every round. The base stays unless a candidate's whole interval is above it, and its median
+    is above the noise.
     """
     noise_of_base = spread([values[base] for values in rounds])
     control = speed_ratios(rounds, again, higher_is_better, base)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs the command that `gpu-run --calibrate` measures: root writes the result down, and never runs the command."""
+"""The user who runs the command that `gpu-run --calibrate` measures: root only records the result."""
 
 import os
 import pwd
@@ -9,10 +9,10 @@ from ...host.as_user import Account, ordinary_account
 from ...host.files import to_int
 from ..runtime_policy import LaunchError
 
-# What sudo(8), pkexec(1) and doas(1) say of who called them: a uid, or a name.
+# Variables with which sudo(8), pkexec(1) and doas(1) name their caller: a uid, or a name.
 CALLER_UIDS = ("SUDO_UID", "PKEXEC_UID")
 CALLER_NAMES = ("SUDO_USER", "DOAS_USER")
-# Of root's login or of the change to root; a program of the user's would look for its files in the wrong place.
+# Set by root's login or the change to root; with them, a user's program would look for its files in the wrong place.
 OF_ROOT = (
     "SUDO_USER",
     "SUDO_UID",
@@ -28,9 +28,9 @@ OF_ROOT = (
 
 
 def command_account(name: Optional[str], environ: Dict[str, str]) -> Optional[Account]:
-    """As whom the command runs: `name` (--user, a name or uid), or who called sudo; None for a caller who is not root.
+    """The command's account: `name` (--user, a name or uid), or the caller of sudo; None for a caller who is not root.
 
-    LaunchError where that would be root, where nobody is named, or where there is no such account.
+    LaunchError if that would be root, if nobody is named, or if there is no such account.
     """
     if os.geteuid() != 0:
         if name is not None and name != _name_of(os.geteuid()):
@@ -53,7 +53,7 @@ def command_account(name: Optional[str], environ: Dict[str, str]) -> Optional[Ac
 
 
 def _caller(environ: Dict[str, str]) -> Optional[str]:
-    """The name of who became root by sudo or the like, None for a login of root itself."""
+    """The name of the user who became root by sudo or the like; None for a login as root itself."""
     for variable in CALLER_UIDS:
         if environ.get(variable):
             uid = to_int(environ[variable])
@@ -74,7 +74,7 @@ def _name_of(uid: int) -> Optional[str]:
 
 
 def environment_for(account: Optional[Account], environment: Dict[str, str]) -> Dict[str, str]:
-    """The environment with the account's own home and names in place of root's."""
+    """The environment with the account's own home and names instead of root's."""
     if account is None:
         return environment
     entry = pwd.getpwnam(account.name)

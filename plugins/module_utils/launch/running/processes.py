@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ranks run on this host, and how they are placed, from /proc and who computes on which GPU.
+"""Which ranks run on this host, and how they are placed, from /proc and from who computes on which GPU.
 
 Sources: proc(5) (status, environ), Linux Documentation/filesystems/proc.rst (numa_maps), nvidia-smi(1).
 """
@@ -26,7 +26,7 @@ MOST_BYTES = 64 * 1024 * 1024
 ENVIRONMENT_BYTES = 1024 * 1024
 KIB = 1024
 NOBODYS = "none"
-# Reading the map of a process with a terabyte takes long; what does not answer by then hangs.
+# Reading the map of a process with a terabyte takes long; one that has not answered by then hangs.
 SECONDS = 20.0
 
 
@@ -35,16 +35,16 @@ def read_ranks(
 ) -> List[Dict[str, Any]]:
     """A row for each running rank, with the fields of `RunningRank`, sets as lists of CPUs ("0-9", "none" for none).
 
-    `cards` is {pid: PCI addresses of the GPUs on which it computes}; `only` a process that alone is looked at, with
-    those that it started; `corrected` {PCI address: NUMA node} as the host's policy has them. What this process may not
-    read is `{"unreadable": why}`. OSError where `only` does not exist.
+    `cards` is {pid: PCI addresses of the GPUs on which it computes}; `only`, if given, is the one process to look at,
+    with those that it started; `corrected` is {PCI address: NUMA node} from the host's policy. What this process may
+    not read is `{"unreadable": why}`. OSError if `only` does not exist.
     """
     pids = process_ids(root)
     if only is not None:
         if only not in pids:
             raise OSError(f"there is no process {only}")
         pids = [pid for pid in pids if only in [pid, *_ancestors(root, pid)]]
-    # Both are guarded by a lock that a process hanging in the driver holds for ever.
+    # Both are guarded by a lock that a process hanging in the driver holds forever.
     told = examine_each(lambda pid: _environment(root, pid), pids, SECONDS)
     environments = {pid: told[place] for place, pid in enumerate(pids)}
     found = {pid: _ranks_of(environments[pid]) for pid in pids}
@@ -72,7 +72,7 @@ def as_rank(row: Dict[str, Any]) -> RunningRank:
 
 
 def set_of(text: str) -> Set[int]:
-    """The CPUs of a row's list; ValueError for what is none."""
+    """The CPUs of a row's list; ValueError if it is not one."""
     return set() if text == NOBODYS else parse_cpu_list(text)
 
 
@@ -97,7 +97,7 @@ def _environment(root: str, pid: int) -> Optional[Dict[str, str]]:
 
 
 def _ranks_of(environment: Optional[Dict[str, str]]) -> Tuple[Tuple[str, str], ...]:
-    """The rank variables of a process; Slurm's alone is also that of a batch script and of all that it starts."""
+    """The rank variables of a process. Slurm's alone may be a batch script's, or that of anything the script starts."""
     environment = environment or {}
     found = [(name, environment[name]) for name in RANKS if environment.get(name)]
     if [name for name, _ in found] == [SLURM_RANK] and not environment.get("SLURM_STEP_TASKS_PER_NODE"):
@@ -128,12 +128,12 @@ def _row(
     layout: Layout,
     gpus: Dict[str, Gpu],
 ) -> Optional[Dict[str, Any]]:
-    """The row of one process, None when it has ended meanwhile."""
+    """The row of one process, None if it has ended meanwhile."""
     allowed = read_colon_lines(read_text(root, f"/proc/{pid}/status")).get("Cpus_allowed_list")
     if allowed is None:
         return None
     present = set().union(*layout.cpus.values()) if layout.cpus else set()  # type: Set[int]
-    # A mask may name CPUs that the host could have and has not.
+    # A mask may include CPUs that the host could have but does not.
     cpus = parse_cpu_list(allowed) & present or parse_cpu_list(allowed)
     cores = cores_of(cpus, root)
     nodes = {gpus[card].numa_node for card in cards if card in gpus} - {UNKNOWN_NODE}
@@ -160,7 +160,7 @@ def _row(
 
 
 def _threads(text: str, cores: int) -> int:
-    """The first number of OMP_NUM_THREADS ("8,4" is of nested regions), the cores where it is none."""
+    """The first number of OMP_NUM_THREADS ("8,4" is for nested regions), the number of cores if it has none."""
     word = text.split(",")[0].strip()
     return int(word) if is_digits(word, 6) and int(word) else cores
 
@@ -170,15 +170,15 @@ def _unreadable(pid: int, name: str) -> Dict[str, Any]:
 
 
 def _on_their_sockets(nodes: Set[int], layout: Layout) -> Set[int]:
-    """The nodes, and those on the same sockets; memory there is not far."""
+    """The nodes, and those on the same sockets; memory there does not count as far."""
     sockets = {layout.sockets.get(node) for node in nodes} - {None}
     return set(nodes) | {node for node, socket in layout.sockets.items() if socket in sockets}
 
 
 def _memory(root: str, pid: int) -> Optional[Dict[str, int]]:
-    """{node: KiB} of the process's own memory, without what it has of files; None where this process may not see it.
+    """{node: KiB} of the process's own memory, without files mapped into it; None if this process may not see it.
 
-    Empty of one that has ended, and with a kernel that knows no NUMA: such memory is never far.
+    Empty for a process that has ended, and with a kernel without NUMA: such memory is never far.
     """
     try:
         with open(below(root, f"/proc/{pid}/numa_maps"), "rb") as file:

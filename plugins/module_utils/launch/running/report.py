@@ -19,7 +19,7 @@ FINE, WRONG, UNCLEAR = 0, 1, 2
 
 
 def check(pid: Optional[int], as_json: bool, root: str = "/") -> int:
-    """Report on stdout; 0 when nothing is wrong, 1 when something is, 2 when that could not be told.
+    """Report on stdout; 0 if nothing is wrong, 1 if something is, 2 if that could not be determined.
 
     Raises LaunchError for a process that does not exist.
     """

@@ -5,19 +5,19 @@ from typing import Dict, List, NamedTuple, Optional, Set
 
 from ...host.topology import format_cpu_list
 
-# Below this share, and below this size, far memory is libraries, page tables and what was there before the binding.
+# Below this share, and below this size, far memory is libraries, page tables and memory from before the binding.
 FAR_SHARE = 0.25
 FAR_MIB = 256
 
 
 class RunningRank(NamedTuple):
-    """A process that works with a GPU, or that a launcher has given a rank; None where nobody could read it.
+    """A process that works with a GPU, or that a launcher has given a rank; None for what could not be read.
 
     cpus     the CPUs that it may use            cores      the first CPU of each of their physical cores
-    threads  OpenMP threads, its OMP_NUM_THREADS, or as many as cores without one
+    threads  OpenMP threads: its OMP_NUM_THREADS, or as many as cores if it is not set
     cards    PCI addresses of the GPUs on which it computes
-    near     CPUs on the sockets of these GPUs, empty where the firmware names no node
-    memory_mib and far_mib: its own memory, and what of it lies on another socket than its GPU, or than its CPUs
+    near     CPUs on the sockets of these GPUs, empty if the firmware names no node
+    memory_mib and far_mib: its own memory, and the part that is on a different socket from its GPU, or from its CPUs
     """
 
     pid: int
@@ -32,7 +32,7 @@ class RunningRank(NamedTuple):
 
 
 def findings(ranks: List[RunningRank]) -> List[str]:
-    """One sentence for each thing that is wrong, [] when the ranks do not disturb each other."""
+    """One sentence for each thing that is wrong, [] if the ranks do not disturb each other."""
     found = []
     for group in _sharing_cpus(ranks):
         cpus = set().union(*(rank.cpus for rank in group))  # type: Set[int]

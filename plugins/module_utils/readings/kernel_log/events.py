@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel's log says, gathered while its messages come in: events with how often, when, and what closed them.
+"""The events in a kernel's log, collected as its messages come in: how often, when, and what closed them.
 
-An event is closed where the log itself shows that what it asked for was done: the driver took its request for a
-recovery back (Xid 154 to None), the card was reset, or the driver was loaded anew. A lost GPU is never closed; it is
-back only after the node was off. What comes after that opens a new event.
+An event is closed if the log itself shows that the action it required was done: the driver withdrew its request for a
+recovery (Xid 154 to None), the card was reset, or the driver was reloaded. A lost GPU is never closed; it comes back
+only after the node was off. Anything after that opens a new event.
 """
 
 import collections
@@ -21,12 +21,12 @@ from .table import row_of
 ADDRESS = r"\((?:PCI:)?((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?[^)]*\)"
 XID = re.compile(r"NVRM: Xid\b(?: *" + ADDRESS + r": *([0-9]{1,6})\b)?")
 SXID = re.compile(r"nvidia-nvswitch\S*: SXid\b(?: *" + ADDRESS + r": *([0-9]{1,6})\b)?")
-# The second and third line about one SXid.
+# The second and third lines about one SXid.
 SXID_DETAIL = re.compile(r"nvidia-nvswitch\S*: SXid [^)]*\): *[0-9]+, *(?:Severity [0-9]+ |Data \{)")
 LOAD_BEGINS = "nvidia-nvlink: Nvlink Core is being initialized"
 LOADED = "NVRM: loading NVIDIA UNIX"
 RESET_DONE = re.compile(r"(?:nvidia|vfio-pci|pci) ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]: reset done")
-# What is said once something works again: (kinds of findings that it closes, where it stands, words).
+# Messages that something works again: (kinds of findings that each closes, where its device is named, words).
 WORKS_AGAIN = (
     (("nvme",), r"nvme (nvme[0-9]+): [0-9]+/[0-9]+/[0-9]+ default/read/poll queues", "the controller answered again"),
     (
@@ -42,7 +42,7 @@ WORKS_AGAIN = (
     ),
 )
 WORKS = [(kinds, re.compile(pattern), words) for kinds, pattern, words in WORKS_AGAIN]
-# The driver breaks this sentence after the address, in two or three lines of its own.
+# The driver breaks this sentence after the address, into two or three separate lines.
 BROKEN_SENTENCE = re.compile(
     r"NVRM: (?:(?:The NVIDIA GPU|GPU at) (?:PCI:)?[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}"
     r"|The NVIDIA .{1,80} installed in this system is$)"
@@ -51,9 +51,9 @@ FURTHER_LINES = 3
 FIRST_WORDS = "Linux version "
 # Far above the number of codes times GPUs; a log with more different errors counts as not read to its end.
 MOST_EVENTS = 1000
-# What a later start of the driver does anew.
+# Findings from a start of the driver, which a later start does again.
 STARTS = ("driver_start", "driver_mixed", "switch_start", "link_start")
-# A card that did not start is told of while the driver loads, some seconds before the driver says that it has loaded.
+# A card that did not start is reported while the driver loads, some seconds before it says that it has loaded.
 ONE_LOAD_SECONDS = 60
 
 Event = Dict[str, Any]
@@ -93,13 +93,13 @@ class Table(object):
             self.closed[key] = event
 
     def events(self) -> List[Event]:
-        """Open ones first, each as the report has it."""
+        """Open events first, each in the format of the report."""
         found = list(self.open.values()) + list(self.closed.values())
         return [{name: value for name, value in event.items() if name != "_n"} for event in found]
 
 
 class KernelEvents(object):
-    """Feed it the lines in order, then `result`."""
+    """Feed it the lines in order, then call `result`."""
 
     def __init__(self) -> None:
         self._begin()
@@ -119,7 +119,7 @@ class KernelEvents(object):
     def feed(self, line: Line) -> None:
         message = _joined(line.text)
         if line.speaker == KERNEL and message.startswith(FIRST_WORDS):
-            # A file of a syslog daemon holds several boots; the last one counts.
+            # A syslog daemon's file holds several boots; the last one counts.
             self._begin()
             self.from_boot, self.boot_s = True, line.second
         second = max(0, line.second - self.boot_s)
@@ -150,7 +150,7 @@ class KernelEvents(object):
         match = XID.match(message)
         if not match:
             return
-        # 0 stands for a code that cannot be read, and is in no catalogue.
+        # 0 means a code that cannot be read; it is in no catalogue.
         code, card = int(match.group(2) or 0), address(match.group(1))
         kind = variant("xid", code, message)
         if code == RECOVERY_ACTION_CHANGED and wanted_action(message).lower() == "none":
@@ -170,7 +170,7 @@ class KernelEvents(object):
         self.sxids.count((code, card, kind), {"code": code, "pci_id": card}, second, self.lines, message)
 
     def _repaired(self, second: int, message: str) -> bool:
-        """A line that says that something was done about earlier events."""
+        """A line which says that something was done about earlier events."""
         if message.startswith(LOAD_BEGINS):
             self.load_began = self.lines
         elif message.startswith(LOADED):
@@ -253,7 +253,7 @@ def _lost(event: Event) -> bool:
 
 
 def _joined(text: str) -> str:
-    """One line of a message that has several; NVIDIA's driver repeats its name in each."""
+    """Make one line of a message that has several; NVIDIA's driver repeats its name in each."""
     if "\n" not in text:
         return text
     first, *rest = text.split("\n")

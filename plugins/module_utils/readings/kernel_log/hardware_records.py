@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine checks and memory errors as the groups of lines that they are, each decided once: corrected or not.
+"""Machine checks and memory errors, which are groups of lines; each is judged once: corrected or not.
 
 Firmware (APEI, lines marked {n}), the machine check handlers of Intel and AMD and the EDAC drivers write several lines
-about one event, and words such as "error" or "Uncorrected" stand in the details of corrected ones too. What decides is
-the line that carries the severity: "event severity:", AMD's first line and its STATUS[...|CE|...] flags, bit 61 (UC)
+about one event, and words such as "error" or "Uncorrected" also appear in the details of corrected ones. What decides
+is the line that carries the severity: "event severity:", AMD's first line and its STATUS[...|CE|...] flags, bit 61 (UC)
 of Intel's status word, "n CE" or "n UE" of EDAC.
 
 Sources: drivers/firmware/efi/cper.c, drivers/acpi/apei, arch/x86/kernel/cpu/mce/core.c, drivers/edac/mce_amd.c,
@@ -16,7 +16,7 @@ from typing import Callable, Dict, Optional, Tuple
 UNCORRECTED = "hardware"
 CORRECTED = "hardware_corrected"
 UNDECIDED = "hardware_undecided"
-# What firmware kept from the boot before: it tells why that one ended, and says nothing of this one.
+# Records that firmware kept from the previous boot: they show why that one ended, and say nothing about this one.
 BEFORE = "hardware_before"
 HARMLESS = ""
 WORST_FIRST = (UNCORRECTED, CORRECTED, HARMLESS)
@@ -50,7 +50,7 @@ WEAK = (
     (re.compile(r"\b[Uu]ncorrect(?:ed|able)\b|\b[Ff]atal\b"), UNCORRECTED),
     (re.compile(r"\b[Cc]orrect(?:ed|able)\b"), CORRECTED),
 )
-# Lines of one event come in one go.
+# The lines of one event come together.
 GROUP_SECONDS = 2
 
 Emit = Callable[[str, int, str, int], None]
@@ -85,7 +85,7 @@ class HardwareRecords(object):
         self.previous_boot = False
 
     def feed(self, second: int, message: str) -> bool:
-        """True when the line is one of such a group."""
+        """True if the line belongs to such a group."""
         if message.startswith(PREVIOUS_BOOT):
             self.previous_boot = True
             return True
@@ -105,7 +105,7 @@ class HardwareRecords(object):
         kind, weak, head = _decide(words)
         record = self.open.get(tag)
         over = record is not None and not tag and second - record.last > GROUP_SECONDS
-        # A first line opens an event of its own, unless only "events logged" stands before it.
+        # A first line opens a new event, unless only "events logged" comes before it.
         if record is None or over or (head and not tag and record.kind is not None):
             self._close(tag)
             if len(self.open) > 16:
@@ -139,7 +139,7 @@ class HardwareRecords(object):
 
 
 def _decide(words: str) -> Tuple[Optional[str], bool, bool]:
-    """(kind or None, whether that is only a guess by words, whether an event begins here) of one line."""
+    """(kind or None, whether that is only a guess from words, whether an event begins here) for one line."""
     head = bool(HEADS.match(words))
     found = FIRMWARE.match(words)
     if found:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of a kernel's log, from whatever printed them, as (seconds since the boot, message, who wrote it).
+"""Lines of a kernel's log, from whatever program printed them, as (seconds since boot, message, who wrote it).
 
-Understood are journalctl's short-monotonic, short, short-precise, short-iso, short-full and short-unix, dmesg with and
+Supported are journalctl's short-monotonic, short, short-precise, short-iso, short-full and short-unix, dmesg with and
 without -T, -x, -r and --time-format iso, and files of a syslog daemon with or without the kernel's own clock in them.
-A log without the kernel's clock counts from its first line, the nearest that can be known.
+For a log without the kernel's clock, time counts from its first line, the best that can be known.
 """
 
 import re
@@ -15,7 +15,7 @@ DAYS_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 DAY = 24 * 3600
 HALF_A_YEAR = 182 * DAY
 CLOCK_WORD = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
-# What dmesg -x and dmesg -r write in front of a line: facility and level.
+# What dmesg -x and dmesg -r write before a line: facility and level.
 LEVEL = r"(?:<[0-9]{1,3}>|[a-z0-9]+ *:[a-z]+ *: )?"
 # Two clocks look alike: journald's is followed by a host and a program, the kernel's own by the message.
 MONOTONIC = re.compile(LEVEL + r"\[ *([0-9]{1,12})\.[0-9]+\](?:\[ *[TC][0-9]+\])? ?(.*)", re.S)
@@ -30,13 +30,13 @@ ISO = re.compile(
     re.S,
 )
 UNIX = re.compile(r"([0-9]{9,11})\.[0-9]+ (.*)", re.S)
-# "name kernel: text" and "name program[pid]: text", as journald and syslog daemons write a host and who spoke.
+# "name kernel: text" and "name program[pid]: text", as journald and syslog daemons write the host and the sender.
 SPEAKER = re.compile(r"(\S+) ([A-Za-z0-9_./@-]+)(?:\[[0-9]+\])?: ?(.*)", re.S)
-# What this project asks journalctl for, in one go; a log may have a million lines.
+# The format that this project asks journalctl for, in one pattern; a log may have a million lines.
 USUAL = re.compile(r"\[ *([0-9]{1,12})\.[0-9]+\] \S+ kernel: (?!\[)(.*)", re.S)
-# printk writes 1 KiB at most; what is longer is no message of the kernel.
+# printk writes 1 KiB at most; anything longer is not a kernel message.
 LONGEST_MESSAGE = 2048
-# No host is called like this; the kernel's own lines begin so.
+# No host has such a name; the kernel's own lines begin like this.
 KERNEL = "kernel"
 JOURNALD = "systemd-journald"
 
@@ -50,7 +50,7 @@ class Line(NamedTuple):
 
 
 def read_lines(text: str) -> Iterator[Line]:
-    """The messages of the kernel and of journald in `text`; what other programs wrote is passed over.
+    """The messages of the kernel and of journald in `text`; what other programs wrote is skipped.
 
     A message with line breaks is one message: journalctl and dmesg indent its further lines.
     """
@@ -60,7 +60,7 @@ def read_lines(text: str) -> Iterator[Line]:
         line = raw.rstrip()
         found = _read(line.lstrip(), clock)
         if found is None:
-            # An indented line belongs to the message before it, also when that message is not the kernel's.
+            # An indented line belongs to the message before it, even if that message is not the kernel's.
             if pending is not None and raw[:1] in (" ", "\t") and line and len(pending.text) < LONGEST_MESSAGE:
                 pending = pending._replace(text=f"{pending.text}\n{line.strip()}")
             continue
@@ -77,10 +77,10 @@ class Clock(object):
     def __init__(self) -> None:
         self.first: Optional[int] = None
         self.last = 0
-        self.year = 2000  # for logs that name none; a leap year, so that February 29 exists
+        self.year = 2000  # for logs that do not name the year; a leap year, so that February 29 exists
 
     def seconds(self, year: Optional[int], month: int, day: int, clock: str) -> int:
-        """Seconds since the first date; a date without a year that jumps back by months is of the next year."""
+        """Seconds since the first date; a date without a year that jumps back by months is in the next year."""
         absolute = _absolute(year or self.year, month, day, clock)
         if year is None and self.first is not None and self.last - absolute > HALF_A_YEAR:
             self.year += 1
@@ -128,14 +128,14 @@ def _read(line: str, clock: Clock) -> Optional[Line]:
 
 
 def _dated(second: int, rest: str) -> Optional[Line]:
-    """A line of a syslog file, whose kernel lines may carry the kernel's own clock as well."""
+    """A line of a syslog file, whose kernel lines may also carry the kernel's own clock."""
     line = _spoken(second, rest, bare=False)
     inner = MONOTONIC.match(line.text) if line is not None and line.speaker == KERNEL else None
     return Line(int(inner.group(1)), inner.group(2), KERNEL) if inner else line
 
 
 def _spoken(second: int, rest: str, bare: bool) -> Optional[Line]:
-    """`bare`: the message may stand there without host and program, as dmesg writes it."""
+    """`bare`: the message may be without host and program, as dmesg writes it."""
     match = SPEAKER.match(rest)
     if match and match.group(2) in (KERNEL, JOURNALD):
         text = match.group(3)
@@ -144,7 +144,7 @@ def _spoken(second: int, rest: str, bare: bool) -> Optional[Line]:
             return Line(int(inner.group(1)), inner.group(2), match.group(2))
         return Line(second, text, match.group(2))
     if rest.startswith(JOURNALD + "["):
-        # Before its socket is there, journald speaks through the kernel's buffer.
+        # Before its socket exists, journald writes into the kernel's buffer.
         return Line(second, rest.partition(": ")[2], JOURNALD)
     if bare:
         return Line(second, rest, KERNEL)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the kernel of this boot has said about GPUs and hardware, from its log.
 
-The log comes from journald (only what the kernel itself wrote, only this boot) or, where that has nothing, from the
-ring buffer through dmesg. What cannot be read raises OSError; an empty log is one that cannot be read.
+The log comes from journald (only what the kernel itself wrote, only this boot) or, if that has nothing, from the ring
+buffer through dmesg. What cannot be read raises OSError; an empty log counts as unreadable.
 """
 
 from typing import Any, Dict, Optional
@@ -13,9 +13,9 @@ from .events import KernelEvents
 from .lines import read_lines
 
 LOG_SECONDS = 10
-# A healthy boot writes some 100 KiB; a card that repeats its errors for days some MiB.
+# A healthy boot writes some 100 KiB; a card that repeats its errors for days writes some MiB.
 LOG_LIMIT_BYTES = 16 * 1024 * 1024
-# journald's own messages, which no program can forge either, tell what it missed of the kernel's.
+# journald's own messages, which no program can forge, either, say how many of the kernel's it missed.
 SOURCES = (
     ["journalctl", "-b", "-q", "--no-pager", "-o", "short-monotonic", "_TRANSPORT=kernel", "+", "_TRANSPORT=driver"],
     ["dmesg"],
@@ -23,7 +23,7 @@ SOURCES = (
 
 
 def read_container(root: str) -> Optional[str]:
-    """The name of the container manager, such as "podman", or None when the node is no container."""
+    """The name of the container manager, such as "podman", or None if the node is not a container."""
     word = read_text(root, "/run/systemd/container")
     if word:
         return word
@@ -36,9 +36,9 @@ def read_container(root: str) -> Optional[str]:
 
 
 def read_kernel_log(root: str) -> Optional[Dict[str, Any]]:
-    """What `parse_log` finds, with `source`; None in a container that its host shows no kernel log.
+    """What `parse_log` finds, with `source`; None in a container to which the host shows no kernel log.
 
-    The kernel of a container is its host's, and so is the log: nothing is missing on such a node, it is elsewhere.
+    A container's kernel is its host's, and so is the log: such a node lacks nothing, its log is elsewhere.
     """
     problems = []
     for command in SOURCES:
@@ -54,11 +54,11 @@ def read_kernel_log(root: str) -> Optional[Dict[str, Any]]:
 
 
 def parse_log(text: str) -> Dict[str, Any]:
-    """`{lines, from_boot, whole, xids, sxids, findings}` of a log in any of the forms that `lines` reads.
+    """`{lines, from_boot, whole, xids, sxids, findings}` of a log in any of the formats that `lines` reads.
 
     An event has count, first_s, last_s (seconds since the boot), text, pci_id (address without the function, name of a
     disk, "host" or "unnamed"), closed_by ("" or what closed it) and code (Xid, SXid) or kind (findings: a name of
-    `table`). `from_boot` says that the log reaches back to the kernel's first line; `whole` is False when
+    `table`). `from_boot` says that the log reaches back to the kernel's first line; `whole` is False if
     there were more different events than are kept.
     """
     events = KernelEvents()

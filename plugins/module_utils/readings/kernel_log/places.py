@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which device a message of the kernel's log is about, and its text as a report may show it."""
+"""Which device a kernel log message is about, and its text as a report may show it."""
 
 import re
 from typing import Optional
@@ -18,7 +18,7 @@ LONGEST_TEXT = 200
 
 
 def address(text: Optional[str]) -> str:
-    """As sysfs writes it, without the function, which the kernel leaves out; "unnamed" when there is none."""
+    """The address as sysfs writes it, without the function, which the kernel leaves out; "unnamed" if there is none."""
     if not text:
         return "unnamed"
     parts = text.lower().split(":")
@@ -44,6 +44,6 @@ def place(row: Row, message: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Without what a terminal would obey, and short enough for a report."""
+    """The text without terminal control characters, and short enough for a report."""
     text = text[:LONGEST_TEXT]
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel and NVIDIA's driver write about GPUs, their start, PCIe and the IOMMU: one row for each form."""
+"""What the kernel and NVIDIA's driver write about GPUs, their start, PCIe and the IOMMU: one row for each message."""
 
 from ...verdict.check import CONTACT_SUPPORT, POWER_CYCLE, REBOOT, RESET
 from .rows import AT, BOOT, CORRECTED, DEVICE, DRIVER_AT, UNCORRECTED, WATCH, Row
@@ -70,7 +70,7 @@ DEVICE_ROWS = (
         REBOOT,
         "kernel/module/main.c",
     ),
-    # The driver's memory manager (UVM) is broken for all GPUs, and only a reboot mends it: no reload, no reset.
+    # The driver's memory manager (UVM) is broken for all GPUs, and only a reboot fixes it: no reload, no reset.
     Row(
         "driver_broken",
         "kernel.driver_start",
@@ -146,7 +146,7 @@ DEVICE_ROWS = (
         "kernel.iommu",
         UNCORRECTED,
         DEVICE,
-        # Kernels before 4.4 name the driver twice, those before 5.x in small letters; the reason is a line of its own.
+        # Kernels before 4.4 name the driver twice, those before 5.x in lower case; the reason is on a separate line.
         r"(?:(?:dmar|DMAR): ?)?(?:DMAR: ?\[(?:DMA (?:[Rr]ead|[Ww]rite)|INTR-REMAP)[^\]]*\]"
         r"|INTR-REMAP:) Request device ",
         RESET,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel writes about hangs, memory, disks, file systems, itself and its own log: one row for each form."""
+"""What the kernel writes about hangs, memory, disks, file systems, itself and its own log: one row for each message."""
 
 from ...verdict.check import CONTACT_SUPPORT, REBOOT, REPLACE
 from .rows import BOOT, CORRECTED, DEVICE, HARMLESS, LOST, UNCORRECTED, WATCH, Row
@@ -7,7 +7,7 @@ from .rows import BOOT, CORRECTED, DEVICE, HARMLESS, LOST, UNCORRECTED, WATCH, R
 WATCHDOG = "kernel/watchdog.c"
 STALL = "kernel/rcu/tree_stall.h"
 NVME = "drivers/nvme/host/pci.c"
-# The function that says so: end_request up to 4.15, print_req_error in 4.16 to 5.x, and later ones.
+# The function that prints this: end_request up to 4.15, print_req_error in 4.16 to 5.x, and later ones.
 REQUEST = r"(?:(?:end_request|print_req_error|blk_update_request|blk_print_req_error): )?"
 OOPS = "arch/x86/mm/fault.c, arch/x86/kernel/traps.c, lib/bug.c"
 
@@ -50,7 +50,7 @@ HOST_ROWS = (
         "",
         "mm/oom_kill.c",
     ),
-    # The name of the program stands first. The kernel goes on; what asked for the memory may not.
+    # The name of the program comes first. The kernel continues; the program that asked for the memory may not.
     Row(
         "allocation",
         "kernel.out_of_memory",
@@ -181,7 +181,7 @@ HOST_ROWS = (
         REBOOT,
         OOPS,
     ),
-    # NVIDIA's driver declares arrays of length 1 that are longer, which kernels built with UBSAN report at each load.
+    # NVIDIA's driver declares longer arrays as having length 1, which kernels built with UBSAN report at each load.
     Row(
         "harmless",
         "",
@@ -220,8 +220,8 @@ HOST_ROWS = (
         "",
         "arch/x86/kernel/nmi.c",
     ),
-    # The audit subsystem counts its own records, systemd's early lines are no kernel's, network packets and programs'
-    # own signals are no faults of the node: nothing about a fault is lost.
+    # The audit subsystem counts its own records, systemd's early lines are not the kernel's, network packets and
+    # programs' own signals are not faults of the node: no message about a fault is lost.
     Row(
         "harmless",
         "",

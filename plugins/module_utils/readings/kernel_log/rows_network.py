@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel writes about network adapters and about servers that hold files: one row for each form.
+"""What the kernel writes about network adapters and file servers: one row for each kind of message.
 
-An adapter that lost its firmware ends every training that spans nodes, though its link may still read as up. NVIDIA's
-NVSentinel calls the lost heartbeat, a command that never ends and an unrecoverable error fatal, and all else a note:
-docs.nvidia.com/nvsentinel, NIC health monitor. A file server that does not answer holds a training up, and is no
+An adapter that lost its firmware ends every training run across nodes, though its link may still read as up. NVIDIA's
+NVSentinel calls a lost heartbeat, a command that never ends and an unrecoverable error fatal, and all else a note:
+docs.nvidia.com/nvsentinel, NIC health monitor. A file server that does not answer holds up training, but is not a
 fault of this node: a warning until it answers again.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel writes about faults, as a table: one row for each form, judged in the order of the rows.
+"""What the kernel writes about faults, as a table: one row for each kind of message, tried in the order of the rows.
 
-Xid and SXid have a table of their own (`gpu.xid.table`), machine checks and memory errors are groups of lines
-(`hardware_records`). A pattern begins where the message does, so that a name inside a message is no finding.
+Xid and SXid have their own table (`gpu.xid.table`), machine checks and memory errors are groups of lines
+(`hardware_records`). A pattern begins where the message begins, so that a name inside a message is not a finding.
 Sources are files of the Linux kernel (4.18 to 6.17) and of NVIDIA's open kernel modules (535 to 610).
 """
 
@@ -28,15 +28,15 @@ GROUPS = (
 _NAMED = {row.name: (row.check, row.kind, row.remedy) for row in reversed(ROWS)}
 _NAMED.update({name: (check, kind, remedy) for name, check, kind, remedy in GROUPS})
 ONE = re.compile("|".join(f"(?P<r{number}>{row.pattern})" for number, row in enumerate(ROWS)))
-# Far longer than the messages of the rows; a pattern must not search a page.
+# Far longer than the rows' messages; a pattern must not search a whole page.
 LONGEST = 512
 
 
 @lru_cache(maxsize=256)
 def row_of(message: str) -> Optional[Tuple[Row, int]]:
-    """(row, how many messages it says are lost, else 1) of the first row that takes this message, or None.
+    """(row, how many messages it says are lost, else 1) for the first row that matches this message, or None.
 
-    What floods a log is the same few messages over and over.
+    A flooded log has the same few messages over and over.
     """
     match = ONE.match(message, 0, LONGEST)
     if not match:

@@ -470,10 +470,10 @@ def test_the_script_says_when_there_is_no_python(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({("probe", "nvidia", "loaded", "version"): "580.82.07"}, "the loaded driver is another"),
-        ({("probe", "nvidia", "loaded"): None}, "the loaded driver is another"),
-        ({("venv", "versions", "torch"): "2.9.0"}, "PyTorch is another"),
-        ({("venv",): {"unreadable": "x"}}, "PyTorch is another"),
+        ({("probe", "nvidia", "loaded", "version"): "580.82.07"}, "the loaded driver has changed"),
+        ({("probe", "nvidia", "loaded"): None}, "the loaded driver has changed"),
+        ({("venv", "versions", "torch"): "2.9.0"}, "PyTorch has changed"),
+        ({("venv",): {"unreadable": "x"}}, "PyTorch has changed"),
     ],
 )
 def test_an_old_smoke_test_counts_only_for_what_it_tested(tmp_path, change, words):

@@ -12,7 +12,21 @@ from .cudnn import version as cudnn
 from .driver import files as driver_files
 from .driver import loaded, memory_errors, modules, next_boot, packages
 from .framework import files, pytorch
-from .gpu import bus, cards, clocks, fabric, firmware, heat, identity, isolation, links, memory, power, repair, strikes
+from .gpu import (
+    cards,
+    clocks,
+    fabric,
+    firmware,
+    heat,
+    identity,
+    isolation,
+    memory,
+    nvlink,
+    pcie,
+    power,
+    repair,
+    strikes,
+)
 from .gpu.strikes_kept import counted
 from .host import disks, infiniband, services, size, space, system, training_user, tuning
 from .kernel import log, xid
@@ -37,7 +51,7 @@ MODULES = (
     heat,
     power,
     clocks,
-    bus,
+    pcie,
     fabric,
     loaded,
     next_boot,
@@ -53,7 +67,7 @@ MODULES = (
     access,
     xid,
     log,
-    links,
+    nvlink,
     infiniband,
     isolation,
     disks,

@@ -8,7 +8,7 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
 from .candidates import CPU_BUILD, DISTRIBUTION, KINDS, Candidate
-from .driver import driver_of, guards_of, kernel_of
+from .driver_packages import driver_of, guards_of, kernel_of
 from .facts import Fact
 from .input import only_planned
 from .reasons import choice_reason, find_warnings

@@ -67,7 +67,9 @@ def looked_at() -> dict[str, set[str]]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Evidence, "at", spy)
             healthy = node(check.id)
-            assert judge(check, healthy["readings"], healthy["expectations"])["status"] == PASS, check.id
+            assert judge(check, healthy["readings"], healthy["expectations"])["status"] == PASS, (
+                f"{check.id} does not pass on the healthy node: what it is for stands in OTHER_NODES of its family"
+            )
     return found
 
 
@@ -78,7 +80,7 @@ def dotted(root: str, path: tuple) -> str:
 def test_a_healthy_node_passes_every_check():
     records = run_checks(healthy_node.readings(), healthy_node.expectations(), healthy_node.smoke(), level=DEEP)
     skipped = [record["id"] for record in records if record["status"] == SKIP]
-    assert sorted(skipped) == sorted(healthy_node.OTHER_NODES)
+    assert sorted(skipped) == sorted(healthy_node.OTHER_NODES), "OTHER_NODES of healthy_<family>.py says for which node"
     assert [(r["id"], r["message"]) for r in records if r["status"] not in (PASS, SKIP)] == []
     assert worst([record["status"] for record in records]) == PASS
     for record in records:

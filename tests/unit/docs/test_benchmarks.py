@@ -19,7 +19,11 @@ KEPT = sorted(FOLDER.glob("*.json"))
 MOST_NUMBERS, MOST_BYTES = 2, 20_000
 # Who writes the pages that are a text with figures put in. The launcher's and the trainer's have code of their own, and
 # tests of their own here and in trainer/tests/bench.
-TEXTS = {"plan": "tests/bench/plan_on_controller.py", "page": "tests/bench/page_speed.py"}
+TEXTS = {
+    "plan": "tests/bench/plan_on_controller.py",
+    "page": "tests/bench/page_speed.py",
+    "plan-answers": "tests/bench/plan_time.py",
+}
 OWN_CODE = {"runtime", "trainer"}
 # What is said of two arms: one of four words, and the interval that it follows from.
 VERDICT = re.compile(

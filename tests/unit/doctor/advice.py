@@ -139,10 +139,13 @@ def kind_of(check_id: str, action: str, remedy: str) -> tuple[str, str]:
     if check_id in PLAYBOOK:
         return "playbook", f"{PLAYBOOK[check_id]}: the playbook's tasks, then PASS"
     if not by_hand.is_typed(action):
+        if check_id not in by_hand.BY_HAND:
+            raise KeyError(f"{check_id}: not typed, so it needs a row of BY_HAND in module_utils/doctor/by_hand.py")
         return "person", f"by hand; done when {by_hand.BY_HAND[check_id].seen}"
     if who_acts(action, remedy, check_id) == CONTROLLER:
         return "playbook", NOT_ALONE.get(check_id, "not tried alone: the roles' own tests and molecule run these tasks")
-    # A KeyError here: NOT_ALONE or NOT_TRIED must say why no test follows this action, or HOST or FLEET how one does.
+    if check_id not in NOT_ALONE:
+        raise KeyError(f"{check_id}: NOT_TRIED of healthy_<family>.py says why no test follows its action")
     return "look", NOT_ALONE[check_id]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plan says about the driver: its packages, their guards, and the kernels that it is built for."""
+"""What a plan says about the chosen driver: its packages, their guards, and the kernels that it is built for."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_the_playbook_takes_a_scan_too(tmp_path, system, arguments, status, word
 
 def test_the_playbook_is_told_what_is_wrong_with_a_file(tmp_path):
     done = play("-e", f"scan={put(tmp_path, BAD['cut'])}")
-    assert done.returncode == 2 and "scan.json: no JSON" in " ".join(done.stdout.split()), done.stdout
+    assert done.returncode == 2 and "scan.json: not JSON" in " ".join(done.stdout.split()), done.stdout
 
 
 def test_the_nearest_is_of_the_same_family():

@@ -1,6 +1,7 @@
-"""Hold the lock files against the wheels that they name: what each demands is locked, in a version that it accepts.
+"""Compare the lock files with the wheels that they name. A part of `make matrix-check`.
 
-And nothing else is locked, and the wheel that pip would take has one of the hashes. A part of `make matrix-check`.
+All that a wheel requires must be locked, in a version that it accepts, and nothing else; the wheel that pip would
+install must have one of the hashes.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def lock_problems(asked: list[str], lock: Lock, wheels: list[dict[str, Any]], py
 
 
 def check_locks(folder: Path, at_once: int) -> tuple[int, list[str]]:
-    """How many lock files were held against their wheels, and what is wrong with them, or why one was not read."""
+    """How many lock files were compared with their wheels, and what is wrong with them, or why one was not read."""
 
     def check(file: Path) -> list[str]:
         match = re.match(r"py([0-9.]+)-", file.name)

@@ -40,23 +40,23 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def outcome_of(found: Outcome) -> str:
+def outcome_of(pair: Pair, found: Outcome) -> str:
+    """One of those of results.Result."""
     if found.again:
         return "failed"
+    if not found.interrupted and not pair.fault.survives:
+        return "unnoticed"
     return "differs" if found.differences else "equal"
 
 
 def show(pair: Pair, found: Outcome) -> None:
-    print(
-        f"   {outcome_of(found)}: interrupted run {found.interrupted}, plain run {found.again}, {found.seconds:.0f} s",
-        flush=True,
-    )
+    outcome = outcome_of(pair, found)
+    statuses = f"interrupted run {found.interrupted}, plain run {found.again}"
+    print(f"   {outcome}: {statuses}, {found.seconds:.0f} s", flush=True)
     for line in found.differences[:20]:
         print(f"      {line}", flush=True)
-    if found.again:
+    if outcome in ("failed", "unnoticed"):
         print(f"      first run: {found.said}\n      plain run: {found.said_again}", flush=True)
-    elif not found.interrupted and not pair.fault.survives:
-        print("      the run that was hurt did not notice", flush=True)
 
 
 def may_have(step: Step, point: str) -> bool:
@@ -81,13 +81,17 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         steps = [step for step in STEPS if options.step in step.name and may_have(step, options.point)]
         references = {step.name: reference(step, host) for step in steps}
-        pairs = (everything if options.everywhere else each_kind)(steps, references, seed)
+        # A point that is named may be another than the one that the seed chooses.
+        pairs = (everything if options.everywhere or options.point else each_kind)(steps, references, seed)
+        pairs = [pair for pair in pairs if options.point in pair.point and options.fault in pair.fault.name]
+        if not pairs:
+            points = "\n   ".join(sorted({pair.point for pair in everything(steps, references, seed)}))
+            print(f"No pair has point {options.point!r} and fault {options.fault!r}. Points:\n   {points}", flush=True)
+            return 2
         known = {(each.point, each.fault): each for each in results.read()}
         for pair in pairs[part - 1 :: parts]:
             code = fingerprint(pair.step)
             done = known.get((pair.point, pair.fault.name))
-            if options.point not in pair.point or options.fault not in pair.fault.name:
-                continue
             if done and done.code == code and done.outcome == "equal" and not options.again:
                 continue
             if time.monotonic() > until or (options.count and tried >= options.count):
@@ -101,12 +105,12 @@ def main(arguments: list[str] | None = None) -> int:
                 bad += 1
                 continue
             show(pair, found)
-            bad += outcome_of(found) != "equal"
+            bad += outcome_of(pair, found) != "equal"
             if not options.no_record:
                 results.add(
                     results.Result(
                         pair.point, pair.fault.name, seed, commit(), code, found.interrupted, found.again,
-                        outcome_of(found), found.differences[:20], round(found.seconds),
+                        outcome_of(pair, found), found.differences[:20], round(found.seconds),
                     )
                 )  # fmt: skip
     finally:

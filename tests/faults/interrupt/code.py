@@ -54,7 +54,7 @@ def without_documentation(source: str) -> str:
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            node.body = [each for each in body if not is_documentation(each)]  # type: ignore[attr-defined]
+            body[:] = [each for each in body if not is_documentation(each)]
     return ast.dump(tree)
 
 

@@ -84,6 +84,7 @@ def reference(step: Step, host: Host) -> Reference:
         raise RuntimeError(f"an undisturbed run of {step.name!r} ended with {status}: {run.said[-3000:]}")
     print(f"   undisturbed: {step.name}, {time.monotonic() - started:.0f} s", flush=True)
     boundaries = boundaries_of(run)
+    run.discard()
     if not is_kept(image_of(name)):
         host.keep(image_of(name))
     state = record.read(host, record.Hashes(CACHE / "hashes"))
@@ -124,8 +125,10 @@ def disks(host: Host, pair: Pair, image: str) -> Iterator[None]:
             host.restore(image, {folder: Path(f"{file}.mounted")})
         yield
     finally:
+        # The container lets go of the file system first.
         host.restore(image)
-        subprocess.run(["umount", f"{file}.mounted"], check=True)
+        if Path(f"{file}.mounted").is_mount():
+            subprocess.run(["umount", f"{file}.mounted"], check=True)
         shutil.rmtree(work)
 
 
@@ -157,13 +160,16 @@ def exercise(host: Host, pair: Pair, seed: int) -> Outcome:
         again = Run(host, pair.step)
         status = again.ended()
         found = record.read(host, record.Hashes(CACHE / "hashes"))
+    said, said_again = first.said[-3000:], again.said[-3000:]
+    first.discard()
+    again.discard()
     return Outcome(
         interrupted,
         status,
         tuple(record.differences(wanted.state, found)),
         time.monotonic() - started,
-        first.said[-3000:],
-        again.said[-3000:],
+        said,
+        said_again,
     )
 
 

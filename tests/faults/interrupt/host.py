@@ -66,6 +66,7 @@ class Host:
 
     def stop(self) -> None:
         self._forget_connections()
+        self.sockets.rmdir()
         cli.down(self.fleet)
 
     def restore(self, image: str, volumes: dict[str, Path] | None = None, root: Path | None = None) -> None:

@@ -3,7 +3,7 @@
     mirror.py REPOSITORIES WHEELS MOOD    on port 80; repositories at /, an index of wheels (PEP 503) at /py/simple/
 
 MOOD is a file that may be written at any time; it holds one of MOODS and applies to packages (rpm, deb, whl), `gone`
-and `503` to every request. An answer of `slow` is sent in a minute at most.
+and `503` to every request. `slow` sends each package in SLOW_S seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import time
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 MOODS = ("well", "gone", "503", "slow", "truncated", "altered", "cut")
@@ -65,7 +65,7 @@ class Mirror(SimpleHTTPRequestHandler):
         root = self.wheels if parts[:2] == ["py", "wheels"] else self.repositories
         return str(root.joinpath(*(parts[2:] if root is self.wheels else parts)))
 
-    def copyfile(self, source: BinaryIO, outputfile: BinaryIO) -> None:  # type: ignore[override]
+    def copyfile(self, source: Any, outputfile: Any) -> None:
         mood = self.mood()
         if not self.path.endswith(PACKAGES) or mood in ("well", "503", "gone"):
             shutil.copyfileobj(source, outputfile)

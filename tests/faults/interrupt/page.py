@@ -31,7 +31,7 @@ FAULTS_HEAD = """
 |---|---|
 """
 
-WORD = {"equal": "equal", "differs": "**differs**", "failed": "**failed**"}
+WORD = {"equal": "equal", "differs": "**differs**", "failed": "**failed**", "unnoticed": "**did not strike**"}
 
 
 def counted(results: list[Result]) -> str:

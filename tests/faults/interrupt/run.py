@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -89,6 +90,10 @@ class Run:
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             raise
+
+    def discard(self) -> None:
+        """Remove its log and what it was told with."""
+        shutil.rmtree(self.folder)
 
     def tell(self, number: int, workers: bool = False) -> None:
         """A signal to its main process, or to its workers, too."""

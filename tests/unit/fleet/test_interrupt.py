@@ -14,8 +14,8 @@ from conftest import REPOSITORY
 
 sys.path.append(str(REPOSITORY / "tests/faults"))
 
-from interrupt import choice, code, mirror, page, record, results
-from interrupt.exercise import Pair, Reference, boundaries_of
+from interrupt import choice, cli, code, mirror, page, record, results
+from interrupt.exercise import Outcome, Pair, Reference, boundaries_of
 from interrupt.faults import BY_NAME, FAULTS
 from interrupt.run import Boundary
 from interrupt.steps import BY_NAME as STEP
@@ -145,6 +145,23 @@ def test_a_later_result_takes_the_place_of_an_earlier_one(tmp_path: Path) -> Non
         ("Ctrl-C", "equal"),
         ("SIGTERM to the controller", "equal"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "interrupted", "again", "differences", "outcome"),
+    [
+        ("Ctrl-C", 99, 0, (), "equal"),
+        ("Ctrl-C", 99, 0, ("file /a",), "differs"),
+        ("Ctrl-C", 99, 2, (), "failed"),
+        ("Ctrl-C", 0, 0, (), "unnoticed"),
+        ("ssh connection cut", 0, 0, (), "equal"),
+    ],
+)
+def test_a_fault_that_did_not_strike_proves_nothing(
+    fault: str, interrupted: int, again: int, differences: tuple[str, ...], outcome: str
+) -> None:
+    pair = Pair(STEP["driver"], Boundary("first"), BY_NAME[fault])
+    assert cli.outcome_of(pair, Outcome(interrupted, again, differences, 1.0, "", "")) == outcome
 
 
 def test_the_page_shows_what_differed() -> None:

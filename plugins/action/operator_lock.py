@@ -52,7 +52,7 @@ def judge(answer: dict[str, Any], takeover: bool, quiet_limit_s: float, again: s
     if holder:
         return _about_holder(holder, work, answer["quiet_s"], takeover, quiet_limit_s, again)
     if work:
-        return Step(wait=f"{work_words(work)} of a run that is gone are still working on this host")
+        return Step(wait=f"{work_words(work)} of a run that has ended are still working on this host")
     if not answer["damaged"]:
         # It was released just now.
         return Step(replace=" ")
@@ -73,12 +73,12 @@ def _about_holder(
         reason = f"This host is being changed by {words}."
         if state == runs.UNKNOWN:
             reason += (
-                f" Whether that run is still alive is not known: {runs.why_unknown(holder)}; its last sign of life was "
-                f"{minutes(quiet_s)} ago, and it counts as gone after {minutes(quiet_limit_s)}"
+                f" It is not known whether that run is still alive: {runs.why_unknown(holder)}; it last responded "
+                f"{minutes(quiet_s)} ago, and it is considered dead after {minutes(quiet_limit_s)}"
             )
             reason += f", and {work_words(work)} of it are working here." if work else "."
-        step = f"wait for its end, then: {again}"
-        return Step(refusal=reason, next=f"{step} (or, if it should not go on, stop it and add {BREAK})")
+        step = f"wait until it has ended, then: {again}"
+        return Step(refusal=reason, next=f"{step} (or, if it should not continue, stop it and add {BREAK})")
     if work:
         return Step(wait=f"{work_words(work)} of the run of {words} are still working on this host")
     if state == runs.LEFTOVER:
@@ -142,7 +142,7 @@ class ActionModule(ActionBase):
             step = judge(answer, options["takeover"] == "break", options["quiet_minutes"] * 60, again)
             if step.wait and time.monotonic() >= deadline:
                 refusal = f"Waited {options['wait_minutes']:g} minutes, and {step.wait}."
-                return {**answer, "refusal": refusal, "next": f"let them end or end them there, then: {again}"}
+                return {**answer, "refusal": refusal, "next": f"let them finish or stop them there, then: {again}"}
             if step.refusal:
                 return {**answer, "refusal": step.refusal, "next": step.next}
             if step.wait:

@@ -45,7 +45,7 @@ def refused_host_key(said: str, address: str) -> str:
     scan = f"-p {at_port.group(2)} {at_port.group(1)}" if at_port else host
     return (
         f"{host} was rebooted and answers with another ssh host key than before"
-        f"{f' ({sent.group(1)})' if sent else ''}, so ssh refuses it: its keys were made anew at boot, or another "
+        f"{f' ({sent.group(1)})' if sent else ''}, so ssh refuses it: its keys were regenerated at boot, or another "
         "machine has its address. Somebody must compare at the console: `ssh-keygen -lf "
         f"/etc/ssh/ssh_host_{kind}_key.pub` there, `ssh-keyscan -t {kind} {scan} | ssh-keygen -lf -` here. Only if "
         f"they are equal: `ssh-keygen -R {shlex.quote(host)}{place}`, log in once, and run again."

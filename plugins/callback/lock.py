@@ -125,7 +125,7 @@ class CallbackModule(CallbackBase):
         )
         # --start-at-task and --tags concern the run that is ending here.
         manager._start_at_done = True
-        task = {"name": "Give the lock back", "gpuwright.node.operator_lock": {"state": "released"}, "tags": ["always"]}
+        task = {"name": "Release the lock", "gpuwright.node.operator_lock": {"state": "released"}, "tags": ["always"]}
         source = {"name": "Locks", "hosts": sorted(self._held), "gather_facts": False, "become": True, "tasks": [task]}
         try:
             play = Play().load(source, variable_manager=variables, loader=self._play.get_loader())

@@ -55,7 +55,7 @@ CAUSES = (
     (
         r"future feature annotations is not defined|ansible-core requires a minimum of Python",
         "The controller's ansible-core is too new for the Python of this host",
-        "RHEL 8 and its rebuilds need ansible-core 2.16 (`make venv` installs it); the other hosts go on.",
+        "RHEL 8 and its rebuilds need ansible-core 2.16 (`make venv` installs it); the other hosts continue.",
     ),
     (
         r"Missing \w+ password|a password is required|a terminal is required|no tty present|no askpass program",
@@ -65,17 +65,17 @@ CAUSES = (
     (
         r"Incorrect \w+ password|incorrect password attempt|[Ss]orry, try again",
         "The host's sudo refuses the password",
-        "Run again with -K and the password of ansible_user on that host, which is not root's.",
+        "Run again with -K and the password of ansible_user on that host, not root's.",
     ),
     (
         r"must have a tty",
-        "The host's sudo wants a terminal (requiretty)",
+        "The host's sudo requires a terminal (requiretty)",
         "On the host add `Defaults:<ansible_user> !requiretty` with visudo, or set ansible_pipelining: false for it; a "
-        "lost connection then ends what runs there.",
+        "lost connection then ends whatever is running there.",
     ),
     (
         r"not in the sudoers|not allowed to (execute|run)|may not run sudo|[Oo]peration not permitted.*doas",
-        "On the host ansible_user may not become root",
+        "ansible_user may not become root on the host",
         f"Allow it there: {SUDOERS}; or set ansible_user to a user who may.",
     ),
     (
@@ -103,7 +103,7 @@ CAUSES = (
     (
         r"(sudo|doas|su):( command)? not found|exec: (sudo|doas|su)\b|(sudo|doas): No such file",
         "There is no sudo on the host",
-        "Install it, connect as root (ansible_user: root), or name another way in ansible_become_method.",
+        "Install it, connect as root (ansible_user: root), or set another method in ansible_become_method.",
     ),
     (
         r"python[0-9.]*:( command)? not found|python[0-9.]*: No such file|missing a compatible Python"
@@ -114,7 +114,7 @@ CAUSES = (
     (
         r"install the sshpass program",
         "This controller cannot pass a password to ssh: it has no sshpass",
-        "Here: `apt install sshpass` or `dnf install sshpass`; or log in with a key (ssh-copy-id) and leave -k out.",
+        "Here: `apt install sshpass` or `dnf install sshpass`; or log in with a key (ssh-copy-id) and omit -k.",
     ),
     NO_SPACE,
     NO_FILES,

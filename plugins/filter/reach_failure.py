@@ -69,13 +69,13 @@ CAUSES = (
         r"(?s)(Identity file .+ not accessible|Load key .+: Permission denied).*Permission denied \(",
         "refused",
         "{host} was reached, but this controller cannot use the key {bad_key}: {key_error}",
-        "Correct ansible_ssh_private_key_file, or the rights of the file: ls -l {bad_key_word}",
+        "Correct ansible_ssh_private_key_file, or the permissions of the file: ls -l {bad_key_word}",
     ),
     (
         r"(?s)Load key .+: .*Permission denied \(",
         "refused",
         "{host} was reached, but this controller cannot use the key {bad_key}: it is damaged or not a private key",
-        "`ssh-keygen -y -f {bad_key_word}` must print its public half; else correct ansible_ssh_private_key_file.",
+        "`ssh-keygen -y -f {bad_key_word}` must print its public half; otherwise correct ansible_ssh_private_key_file.",
     ),
     (
         r"[Ii]ncorrect username|Invalid/incorrect|Permission denied, please",
@@ -88,7 +88,7 @@ CAUSES = (
         r"|[Aa]uthentication (failed|failure)|No more authentication methods|no supported authentication",
         "refused",
         "{host} was reached, but refuses the login of {user}{with_key}{methods}",
-        "Correct ansible_user or the key (ansible_ssh_private_key_file; ssh-add, where it has a passphrase), or "
+        "Correct ansible_user or the key (ansible_ssh_private_key_file; ssh-add, if it has a passphrase), or "
         "install it: {let_in}. With a password: -k. Try: ssh {way}",
     ),
     (
@@ -115,13 +115,13 @@ CAUSES = (
         r"Connection refused",
         "unreachable",
         "The host cannot be reached: {host} port {port} refuses connections",
-        "The machine is on, but no ssh server listens there: start sshd, or correct ansible_host and ansible_port.",
+        "The machine is on, but no ssh server listens: start sshd, or correct ansible_host and ansible_port.",
     ),
     (
         r"No route to host|[Nn]etwork is unreachable|Host is down|Host is unreachable",
         "unreachable",
         "The host cannot be reached: there is no route to {host}",
-        "Is it switched on and in this network? Try: ping {host}; look at gateway, VPN and firewall.",
+        "Is it switched on and on this network? Try: ping {host}; look at gateway, VPN and firewall.",
     ),
     (
         r"Connection timed out|Operation timed out|[Tt]imed? ?out|not responding",

@@ -83,7 +83,8 @@ def _kernel_of_another_release(name: str, node: Mapping[str, Any]) -> list[dict[
     if not match or "." not in version or f"{match[1]}.{match[2]}" == version:
         return []
     text = (
-        f"The running kernel is from release {match[1]}.{match[2]}, but the system is {version}: an update is half done"
+        f"The running kernel is from release {match[1]}.{match[2]}, but the system is {version}: "
+        "an update is unfinished"
     )
     step = (
         "Reboot it, or finish the update (`dnf update`), before the driver is built for a kernel that will be removed."
@@ -109,7 +110,7 @@ def _release_step(system: Mapping[str, Any], usual: str) -> str:
     elif system.get("family") == "redhat":
         pin = f"a repository of {usual} (`echo {usual} > /etc/dnf/vars/releasever`; older ones are in the vault)"
     else:
-        return "Nothing, if that is intended; each host has a plan of its own."
+        return "Nothing, if that is intended; each host has its own plan."
     return f"Nothing, if that is intended; otherwise pin {pin}, `dnf update`, reboot, and run again."
 
 

@@ -49,6 +49,6 @@ class LookupModule(LookupBase):
         try:
             return [answers[term]() for term in terms]
         except KeyError as error:
-            raise AnsibleLookupError(f"trainer_wheel knows digest and path, and not {error}") from None
+            raise AnsibleLookupError(f"trainer_wheel knows digest and path, not {error}") from None
         except (trainer_wheel.WheelError, OSError) as error:
             raise AnsibleLookupError(str(error)) from None

@@ -88,9 +88,7 @@ def build(files: dict[str, str], target: Path) -> Path:
         )
         if done.returncode != 0 or not list(out.glob("*.whl")):
             last = "\n".join(done.stderr.splitlines()[-LAST_LINES:])
-            raise WheelError(
-                f"The trainer's wheel cannot be built from {PROJECT}; repair what {BACKEND} names:\n{last}"
-            )
+            raise WheelError(f"The trainer's wheel cannot be built from {PROJECT}; fix what {BACKEND} names:\n{last}")
         try:
             out.rename(target)
         except OSError:

@@ -71,7 +71,7 @@ QUANTITIES: Tuple[Tuple[str, str, str, Tuple[str, ...], float], ...] = (
         ("health", "remapped_rows_uncorrected"),
         1,
     ),
-    ("pcie_replays_total", COUNTER, "PCIe packets sent again.", ("health", "pcie_replays"), 1),
+    ("pcie_replays_total", COUNTER, "PCIe packets that were retransmitted.", ("health", "pcie_replays"), 1),
     ("pcie_link_lanes", GAUGE, "Lanes of the PCIe link in use.", ("health", "link_width_now"), 1),
     ("pcie_link_lanes_max", GAUGE, "Lanes that card and slot can use.", ("health", "link_width_max"), 1),
 )

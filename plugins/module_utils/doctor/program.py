@@ -158,7 +158,7 @@ def parse(arguments: Optional[Sequence[str]], pyz_version: str = "") -> argparse
     output.add_argument("--gate", action="store_true", help=GATE)
     output.add_argument("--explain", metavar="ID", help="say what a check asks, its rule and what to do; check nothing")
     add_waiver_options(parser, output)
-    record = f"also keep the result in {RECORD_PATH} for --gate; it counts for SECONDS"
+    record = f"also keep the result in {RECORD_PATH} for --gate; it is valid for SECONDS"
     parser.add_argument("--record", metavar="SECONDS", type=positive, help=record)
     parser.add_argument("--expectations", metavar="PATH", help="judge by this file instead of " + EXPECTATIONS_PATH)
     add_file_options(parser)

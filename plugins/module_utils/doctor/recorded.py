@@ -47,7 +47,7 @@ def recorded_words(found: Recorded, uptime_s: Optional[float]) -> str:
     if found.problem or record is None or uptime_s is None:
         return f"none that counts: {found.problem or 'no uptime'}; for a new one: sudo {CHECK_NOW}"
     age = age_words(int(uptime_s - record["uptime_s"]))
-    words = "{}, {} ({}, level {}, gpuwright-check.service); it counts for {:.0f} s"
+    words = "{}, {} ({}, level {}, gpuwright-check.service); it is valid for {:.0f} s"
     return words.format(record["verdict"], age, record["time"], record.get("level"), record["holds_s"])
 
 

@@ -33,7 +33,7 @@ def add_waiver_options(parser: argparse.ArgumentParser, output: argparse._Mutual
     """Add the options to a parser and to its group of mutually exclusive options."""
     words = f"root accepts a check that FAILs, or one event of the kernel's log ({EVENT_FORM}); it counts as WARN"
     output.add_argument("--acknowledge", metavar="ID", help=words)
-    output.add_argument("--withdraw", metavar="ID", help="take an acknowledgement back")
+    output.add_argument("--withdraw", metavar="ID", help="withdraw an acknowledgement")
     output.add_argument("--acknowledgements", action="store_true", help="list what is acknowledged")
     output.add_argument("--strikes", action="store_true", help="list the cards that have failed, by serial number")
     parser.add_argument("--reason", metavar="TEXT", help="why it is accepted; needed by --acknowledge")
@@ -48,7 +48,7 @@ def refuse_waiver_options(parser: argparse.ArgumentParser, options: argparse.Nam
     if options.acknowledge is not None and options.reason is None:
         parser.error("--acknowledge needs --reason TEXT: why the finding is accepted")
     if options.record and (options.acknowledge is not None or options.withdraw is not None):
-        parser.error("--acknowledge and --withdraw refresh the record themselves: leave out --record")
+        parser.error("--acknowledge and --withdraw refresh the record themselves: omit --record")
 
 
 def asks_for_waivers(options: argparse.Namespace) -> bool:

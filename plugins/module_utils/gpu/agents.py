@@ -70,7 +70,7 @@ def agent_problem(name: str) -> str:
     if not name.strip() or "/" in name or name != name.strip():
         return f"{name!r} is not a process name; expected one as `ps -o comm` shows it, without a path"
     if TRAININGS.fullmatch(name):
-        return f"{name!r} is a name that training runs have, too; name the program itself, as `ps -o comm` shows it"
+        return f"{name!r} is a name that training runs also have; name the program itself, as `ps -o comm` shows it"
     return ""
 
 

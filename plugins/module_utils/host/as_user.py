@@ -41,7 +41,7 @@ def ordinary_account(name: str, root: str = "/") -> Account:
         return Account(str(os.geteuid()), os.geteuid(), os.getegid(), os.getgroups())
     account = find_account(name, root)
     if not 0 < account.uid <= HIGHEST_ID:
-        raise ValueError(f"user {name} has uid {account.uid}, but this does not run as root")
+        raise ValueError(f"user {name} has uid {account.uid}, but this process does not run as root")
     return account
 
 

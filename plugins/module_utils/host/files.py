@@ -18,7 +18,7 @@ def below(root: str, path: str) -> str:
 
 
 def resolve(root: str, path: str) -> "Optional[str]":
-    """Follow links as the host itself would, absolute ones starting again at `root`; None if that leads nowhere."""
+    """Follow links as the host itself would, absolute ones starting again at `root`; None if the chain is broken."""
     todo = [part for part in path.split("/") if part]
     here: "List[str]" = []
     links = 0

@@ -137,22 +137,22 @@ def _why_near(
     if not share.at_home:
         which = "those of the nearest node" if share.idle else "all that it may use"
         return f"the caller may use no CPU of NUMA node {names}: {which}"
-    return f"NUMA node {names} of the GPUs" + (" and what else its socket has" if mode == SOCKET else "")
+    return f"NUMA node {names} of the GPUs" + (" and the rest of its socket" if mode == SOCKET else "")
 
 
 def _why_divided(nodes: "List[int]", share: "Share", layout: Layout, count: int, mode: str) -> str:
     if mode == NONE:
-        return f"bound to no NUMA node: part of all CPUs for this of {count} ranks"
+        return f"bound to no NUMA node: part of all CPUs for this one of {count} ranks"
     if share.sharing > 1:
         return f"fewer CPUs than ranks: {share.sharing} of {count} ranks share them"
     if share.at_home:
         home: "Set[int]" = set().union(*(layout.cpus[node] for node in nodes))
-        more = "" if share.cpus <= home else ", and of what else its socket has"
-        return f"part of NUMA node {format_cpu_list(set(nodes))} for this of {count} ranks" + more
+        more = "" if share.cpus <= home else ", and of the rest of its socket"
+        return f"part of NUMA node {format_cpu_list(set(nodes))} for this one of {count} ranks" + more
     if nodes:
         names = format_cpu_list(set(nodes))
-        return f"the caller may use no CPU of NUMA node {names}: part of the others for this of {count} ranks"
-    return f"part of all CPUs for this of {count} ranks: no NUMA node to be near to"
+        return f"the caller may use no CPU of NUMA node {names}: part of the others for this one of {count} ranks"
+    return f"part of all CPUs for this one of {count} ranks: no NUMA node to be near to"
 
 
 def _tell_of_idle(

@@ -140,7 +140,7 @@ def _listed_gpus(decision: "Decision", value: str, gpus: "List[Gpu]") -> "List[G
         # Two slices of one GPU are two devices, the same GPU twice is an error in CUDA.
         if len(matches) != 1 or (matches[0] in found and not slice_of_gpu):
             if gpus and word not in ("", "-1"):
-                warning = "CUDA_VISIBLE_DEVICES={}: {!r} names no GPU that gpu-run can find; it ignores what follows"
+                warning = "CUDA_VISIBLE_DEVICES={}: {!r} names no GPU that gpu-run can find; what follows it is ignored"
                 decision.warnings.append(warning.format(value, word))
             break
         found.append(matches[0])

@@ -29,7 +29,7 @@ def choose_cards(decision: "Decision", asked: bool, root: str) -> None:
     """
     near = nearest_cards(decision.gpus, root)
     if near:
-        way = "the shortest way on the PCI bus" if not asked else "the shortest way on the PCI bus; option --nic"
+        way = "the shortest path on the PCI bus" if not asked else "the shortest path on the PCI bus; option --nic"
         decision.note("nearest InfiniBand", ", ".join(near), way)
     if asked and near:
         # "=" means the exact name: mlx5_1 would also match mlx5_10.

@@ -144,7 +144,7 @@ def _check_together(options: Options, command: "Sequence[str]") -> None:
     if not options.calibrate and options.user is not None:
         raise LaunchError("--user goes with --calibrate; to run a command as another user: sudo -u NAME gpu-run ...")
     if options.lower_is_better and options.metric is None:
-        raise LaunchError("--lower-is-better goes with --metric; of wall time less is always better")
+        raise LaunchError("--lower-is-better goes with --metric; a lower wall time is always better")
     if options.node is not None and options.numa is not None:
         raise LaunchError("--node names the nodes, --numa says how to find them: choose one")
     if options.calibrate and options.explain:

@@ -94,7 +94,9 @@ def check_callers_preload(decision: "Decision", value: str, root: str = "/") -> 
             raise LaunchError(message.format(value, path))
         real = resolve(root, path)
         if real is None:
-            decision.warnings.append(f"LD_PRELOAD names {path}, which is not there; the loader will go on without it")
+            decision.warnings.append(
+                f"LD_PRELOAD names {path}, which does not exist; the loader will continue without it"
+            )
             continue
         status, folder = os.stat(real), os.stat(os.path.dirname(real))
         open_folder = folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX

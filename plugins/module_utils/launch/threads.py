@@ -29,7 +29,7 @@ def choose_threads(
         decision.set_variable("OMP_NUM_THREADS", str(option), "option --threads", even_if_set=True)
         return
     filler = is_torchruns_filler(decision.environment, launcher)
-    note = "; the 1 that torchrun sets is nobody's choice" if filler else ""
+    note = "; the 1 that torchrun sets by default is replaced" if filler else ""
     if policy["omp_num_threads"]:
         decision.set_variable("OMP_NUM_THREADS", str(policy["omp_num_threads"]), "policy" + note, even_if_set=filler)
         return

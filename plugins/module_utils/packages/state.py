@@ -58,7 +58,7 @@ def state_findings(state: Mapping[str, Any], lock_holder: Any) -> List[Any]:
         )
         found.append(("The rpm database is damaged", _short(verify.splitlines()), step, True))
     if unfinished and not lock_holder:
-        text = "dnf's last transaction never ended; packages of it may be half-installed"
+        text = "dnf's last transaction never finished; packages of it may be half-installed"
         seen = "transaction {id}, begun {began}: {command}".format(**unfinished)
         step = "See `dnf history info {id}`; `dnf reinstall` of its packages repairs what is missing.".format(
             **unfinished
@@ -67,7 +67,7 @@ def state_findings(state: Mapping[str, Any], lock_holder: Any) -> List[Any]:
     broken = re.findall(r"(?m)^Unsatisfied dependencies for .+", check or "")
     if broken:
         step = "Run `dnf check` on the node. dnf may refuse to install anything until this is fixed."
-        found.append(("Installed packages lack what they need", _short(broken), step, False))
+        found.append(("Installed packages have unmet dependencies", _short(broken), step, False))
     return found
 
 

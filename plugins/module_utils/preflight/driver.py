@@ -31,7 +31,7 @@ def guard_remarks(host: Mapping[str, Any], plan: Mapping[str, Any], facts: Mappi
     text = "Driver {} is already the right one: it is kept as it is, guarded by {}".format(
         (host.get("nvidia") or {}).get("user_space") or driver["branch"], ", ".join(guards)
     )
-    step = "Nothing. system_driver_guards: never leaves the guards out."
+    step = "Nothing. system_driver_guards: never omits the guards."
     return [problem(text, "the guards are not there yet", step, stops=False)]
 
 

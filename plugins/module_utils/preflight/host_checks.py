@@ -131,7 +131,7 @@ def hardware_problems(gpus: Sequence[Mapping[str, Any]], wishes: Mapping[str, An
     if count is not None and len(gpus) < count:
         text = f"{len(gpus)} of {count} GPUs are there"
         step = (
-            "Look for the missing card: power, seating, firmware, `dmesg | grep -i nvrm`. To go on without it, set "
+            "Look for the missing card: power, seating, firmware, `dmesg | grep -i nvrm`. To continue without it, set "
             "preflight_allow_missing_gpus: true; if the server has fewer, correct verify_expected_gpu_count."
         )
         found.append(problem(text, seen, step, stops=not wishes["allow_missing_gpus"]))

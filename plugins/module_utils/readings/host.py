@@ -106,7 +106,7 @@ def read_library(root: str, name: str) -> Optional[str]:
         if exists(root, folder + "/" + name):
             match = re.search(r"\.so\.([0-9]+(?:\.[0-9]+)+)$", resolve(root, folder + "/" + name) or "")
             if not match:
-                raise ValueError(f"{folder}/{name} leads to a file without a version")
+                raise ValueError(f"{folder}/{name} points to a file without a version")
             return match.group(1)
     return None
 

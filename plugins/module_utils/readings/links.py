@@ -105,7 +105,7 @@ def parse_ways(text: str) -> List[List[str]]:
             rows.append([words[index + 1] for index in columns if index + 1 < len(words)])
     strange = sorted({word for row in rows for word in row if not WAYS.fullmatch(word)})
     if not rows or strange or any(len(row) != len(rows) for row in rows):
-        raise ValueError(f"the matrix of nvidia-smi topo -m cannot be understood {' '.join(strange)}".strip())
+        raise ValueError(f"the matrix of nvidia-smi topo -m cannot be parsed {' '.join(strange)}".strip())
     return rows
 
 

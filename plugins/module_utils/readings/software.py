@@ -94,7 +94,7 @@ def read_nvcc_version(root: str, prefix: str) -> Optional[str]:
 
 
 def read_link(root: str, path: str) -> Optional[str]:
-    """The path, as the node sees it, to which a chain of links leads; None if it leads nowhere."""
+    """The path, as the node sees it, to which a chain of links leads; None if it ends nowhere."""
     full = resolve(root, path)
     return None if full is None else "/" + full[len(below(root, "/")) :].lstrip("/")
 
@@ -121,7 +121,7 @@ def read_library_version(root: str, name: str, major: str, folders: Iterable[str
             continue
         match = re.search(r"\.so\.([0-9]+(?:\.[0-9]+)+)$", full)
         if not match:
-            raise ValueError(f"{path} leads to a file without a version in its name: {full}")
+            raise ValueError(f"{path} points to a file without a version in its name: {full}")
         return match.group(1)
     return None
 
@@ -136,7 +136,7 @@ def read_cudnn_of_wheel(root: str, prefix: str, user: str) -> Optional[str]:
         return None
     path = resolve(root, f"{prefix}/lib/{names[-1]}")
     if path is None:
-        raise OSError(f"{prefix}/lib/{names[-1]} is a link that leads nowhere")
+        raise OSError(f"{prefix}/lib/{names[-1]} is a dangling link")
     # In a separate process: a damaged library crashes its process.
     program = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cudnnGetVersion())"
     done = run_as([sys.executable, "-I", "-c", program, path], ordinary_account(user, root), NVCC_SECONDS)

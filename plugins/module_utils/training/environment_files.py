@@ -56,7 +56,7 @@ def read_environment(root: str, venv: str, all_hashes: bool = False) -> Optional
         return None
     # Not resolved: the link to the interpreter leads to the host's own.
     python = resolve(root, "/" + os.path.relpath(top, below(root, "/")) + "/bin/python")
-    problems = [] if python else [Problem(INTERPRETER, "bin/python", "leads to no interpreter")]
+    problems = [] if python else [Problem(INTERPRETER, "bin/python", "points to no interpreter")]
     folders = packages_folders(top)
     if not folders:
         problems.append(Problem(INTERPRETER, "lib", "has no folder for packages"))

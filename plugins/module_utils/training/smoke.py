@@ -35,7 +35,7 @@ def check_run(run: Run, command: Sequence[str], device: str, user: str) -> Dict[
     if report["problems"]:
         fault = "; ".join(str(problem) for problem in report["problems"])
     elif elsewhere or not where:
-        fault = f"it was to run on {device}, but ran on {', '.join(where) or 'nothing'}"
+        fault = f"it was supposed to run on {device}, but ran on {', '.join(where) or 'nothing'}"
     elif finished.rc != 0:
         fault = f"it reports no problem, but ended with exit code {finished.rc}"
     else:

@@ -49,7 +49,7 @@ def run_program(command: List[str], user: str, timeout: float, unit: str = "") -
     if reason:
         return Run(run_alone(command, account, timeout), None, reason)
     if service.user != user:
-        fault = f"{service.name} runs as {service.user}, but the test was to run as {user}"
+        fault = f"{service.name} runs as {service.user}, but the test was supposed to run as {user}"
         raise RunError(fault, "run the role model_trainer, which writes both")
     return run_in_service(service, command, timeout)
 
@@ -93,7 +93,7 @@ def told_by_systemd(finished: Finished, timeout: float) -> Finished:
     """The `Finished` of the program itself, from what systemd-run says about it."""
     text = sandbox.program_words(finished.stderr)
     if finished.timed_out or sandbox.ran_out_of_time(finished.stderr):
-        problem = f"it did not finish within {timeout:g} s and was ended"
+        problem = f"it did not finish within {timeout:g} s and was stopped"
         return Finished(None, finished.stdout, text, True, False, False, problem)
     name = sandbox.killed_by(finished.stderr)
     if name:
@@ -143,6 +143,6 @@ def no_record(finished: Finished, command: Sequence[str], user: str, deadline: s
     if "No module named" in evidence and "gan_trainer" in evidence:
         return RunError(f"{command[2]} has no gan_trainer", "run the role model_trainer", evidence)
     if finished.rc < 0:
-        action = "look for the reason in journalctl -k; signal 9 is often a lack of memory"
-        return RunError(f"it was ended by signal {-finished.rc}", action, evidence)
+        action = "look for the reason in journalctl -k; signal 9 often means a lack of memory"
+        return RunError(f"it was terminated by signal {-finished.rc}", action, evidence)
     return RunError(f"it ended with exit code {finished.rc} and printed no report", by_hand, evidence)

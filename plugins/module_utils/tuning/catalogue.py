@@ -66,7 +66,7 @@ CATALOGUE = (
     _sysctl(
         "vm.dirty_bytes",
         "629145600",
-        "At most 600 MB wait to be written; flushing 40 % of a large memory (tuned's profile) stalls all that write. "
+        "At most 600 MB wait to be written; flushing 40 % of a large memory (tuned's profile) stalls every writer. "
         "On storage faster than 1 GB/s a larger value may be better: measure a checkpoint.",
         KERNEL_DOC.format("vm") + "; SUSE support document 7010287 (same values)",
     ),
@@ -80,7 +80,7 @@ CATALOGUE = (
     _sysctl(
         "vm.max_map_count",
         "1048576",
-        "Data sets in many memory-mapped files, and allocators, run into the default of 65530 mappings in one process.",
+        "Data sets in many memory-mapped files, and allocators, exceed the default of 65530 mappings in one process.",
         KERNEL_DOC.format("vm") + "; Fedora 39, change IncreaseVmMaxMapCount (same value)",
     ),
     _sysctl(
@@ -119,7 +119,7 @@ CATALOGUE = (
         allowed=r"[0-9]{1,6}",
         reason=(
             "Opt-in: sleep states from which a CPU wakes in more than so many microseconds are not entered. 99 leaves "
-            "out C6, for many short waits on a GPU; it costs power, and clock of the CPUs that are awake."
+            "out C6, for many short waits on a GPU; it costs power, and clock speed of the CPUs that are awake."
         ),
         source="kernel documentation, admin-guide/pm/cpuidle.rst; tuned, profile accelerator-performance (99)",
         see="cat /sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us | sort | uniq -c",
@@ -132,7 +132,8 @@ CATALOGUE = (
         wanted="madvise",
         allowed="always|madvise|never",
         reason=(
-            "Allocators that gain by huge pages ask for them (jemalloc's metadata_thp); others lose no memory to them."
+            "Allocators that benefit from huge pages ask for them (jemalloc's metadata_thp); others lose no memory to "
+            "them."
         ),
         source="kernel documentation, admin-guide/mm/transhuge.rst",
         see="cat /sys/kernel/mm/transparent_hugepage/enabled",
@@ -216,7 +217,7 @@ CATALOGUE = (
         where="stack",
         wanted="65536",
         allowed=LIMIT,
-        reason="Compilers and deep graphs recurse; threads get their stack by this limit, in KiB. Soft limit only.",
+        reason="Compilers and deep graphs recurse; threads get stacks of this size, in KiB. Soft limit only.",
         source="NVIDIA, containers for deep learning frameworks, user guide (--ulimit stack=67108864)",
         see="runuser -u trainer -- sh -c 'ulimit -s'",
         undo="edit /etc/security/limits.d/95-gpuwright.conf",
@@ -263,7 +264,7 @@ CATALOGUE = (
         where="clocks",
         wanted="",
         allowed=r"[0-9]{2,5},[0-9]{2,5}",
-        reason="Opt-in: application clocks MEMORY,GRAPHICS in MHz for every GPU, for runs that must be alike.",
+        reason="Opt-in: application clocks MEMORY,GRAPHICS in MHz for every GPU, for runs that must be comparable.",
         source="nvidia-smi(1), --applications-clocks",
         see="nvidia-smi --query-gpu=clocks.applications.memory,clocks.applications.graphics --format=csv",
         undo="nvidia-smi --reset-applications-clocks",

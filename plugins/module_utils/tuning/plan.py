@@ -170,7 +170,7 @@ def _plan_unit(plan: Plan, root: str, setting: Setting, value: str, wishes: Mapp
     if state[0] == "not-found":
         raise NotHere(f"{setting.where} is not installed")
     if state[0] == "masked":
-        raise NotHere(f"{setting.where} is masked, which somebody has decided")
+        raise NotHere(f"{setting.where} is masked, so it stays switched off")
     if setting.name == "gpu_persistence" and not exists(root, LOADED_DRIVER):
         raise NotHere("no NVIDIA module is loaded, which the daemon needs to start")
     _add(plan, setting, value, "unit " + setting.where, ["unit " + setting.where])

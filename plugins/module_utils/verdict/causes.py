@@ -84,7 +84,7 @@ CAUSES = (
     Cause("driver.libraries", ON_CUDA, NO_CUDA, NOT_GOOD),
     Cause("driver.nvidia_smi_file", ("driver.reachable",), "not installed|not executable"),
     Cause("runtime.launcher", ("model.permissions",), "^missing: /usr/local/bin/gpu-run$"),
-    Cause("cuda.version", ("cuda.link",), "there is no|leads nowhere"),
+    Cause("cuda.version", ("cuda.link",), "there is no|is a dangling link"),
     Cause("host.training_user", ("*",), NO_USER),
     Cause("host.training_user", ("smoke.*", "model.limits"), NO_USER + "|smoke"),
     Cause(

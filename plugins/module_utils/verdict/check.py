@@ -145,7 +145,7 @@ def judge(check: Check, readings: Any, expectations: Any) -> Dict[str, Any]:
             source = source_of(error.name, {f"readings.{own.name}": own.source for own in check.readers})
             outcome = unknown(f"cannot tell: {error} (read from {source.what})", action=source.look)
     except Exception as error:
-        outcome = unknown(f"this check broke: {type(error).__name__}: {error}", action=OURS.look)
+        outcome = unknown(f"this check ended with an error: {type(error).__name__}: {error}", action=OURS.look)
     return {
         "id": check.id,
         "layer": check.layer,

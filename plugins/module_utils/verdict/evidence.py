@@ -117,7 +117,7 @@ class Evidence(object):
         value = self.text(*path)
         if value not in choices:
             name = self.at(*path).name
-            raise Unreadable(f"{name} is none of {', '.join(choices)}: {value!r}", name)
+            raise Unreadable(f"{name} is not one of {', '.join(choices)}: {value!r}", name)
         return value
 
     def matching(self, pattern: Pattern[str], words: str, *path: str) -> str:

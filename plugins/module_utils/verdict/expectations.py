@@ -67,7 +67,7 @@ def parse_expectations(record: Any) -> Dict[str, Any]:
     parsed["link_width"] = parse_lanes(record.get("link_width", 0))
     strange = [reason for reason in parsed["slowdowns"] if reason not in SLOWDOWNS]
     if strange:
-        raise ValueError(f"expectations: slowdowns has {strange[0]!r}; expected some of {', '.join(SLOWDOWNS)}")
+        raise ValueError(f"expectations: slowdowns contains {strange[0]!r}; expected some of {', '.join(SLOWDOWNS)}")
     parsed["host"] = {name: parse_size(name, value) for name, value in parsed["host"].items()}
     plan = record.get("plan")
     missing = [part for part in PLAN_PARTS if not (isinstance(plan, dict) and isinstance(plan.get(part), dict))]

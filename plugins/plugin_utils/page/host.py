@@ -76,7 +76,7 @@ def _smoke(report: Report) -> dict[str, Any]:
     outcome = next((check for check in report["checks"] if check["id"] == "smoke.amp"), None)
     return {
         "badge": badge(outcome["status"]) if outcome else None,
-        "message": outcome["message"] if outcome else "It was not part of it.",
+        "message": outcome["message"] if outcome else "It was not part of the smoke test.",
         "reasons": sorted({f"Mixed precision: {in_words(look(device, 'amp_dtype_because'))}." for device in devices}),
         "bars": bars_table(bars, "Measured in the smoke test") if bars else None,
         "sources": sources(bars),
@@ -91,7 +91,7 @@ def _performance(report: Report) -> dict[str, Any]:
     bars, left = performance_bars(report), missing_measures(report)
     return {
         "why": "",
-        "bars": bars_table(bars, "What the GPUs reach"),
+        "bars": bars_table(bars, "What the GPUs achieve"),
         "sources": sources(bars),
         "missing": f"Not measured: {', '.join(left)}." if left else "",
         "problems": [in_words(problem) for problem in as_list(look(report, "performance", "problems"))],

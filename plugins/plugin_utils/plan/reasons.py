@@ -99,8 +99,8 @@ def _age_warnings(as_of: str, today: str) -> list[str]:
         return []
     days = (_day(today) - _day(as_of)).days
     text = (
-        "The matrix of versions is {} days old (as of {}): install a newer gpuwright, or what came out since then is "
-        "not known"
+        "The matrix of versions is {} days old (as of {}): install a newer gpuwright; this one knows "
+        "nothing released since then"
     )
     return [text.format(days, as_of)] if days > OLD_MATRIX_DAYS else []
 
@@ -118,7 +118,7 @@ def _row_warnings(label: str, row: dict[str, Any], as_of: str) -> list[str]:
         found.append(f"{label} has had no updates{since}{which}")
     doubt = "" if row["verified"] else row.get("doubt", row["unverified"])
     if doubt:
-        found.append(f"{label} rests on something that was not verified: {doubt}")
+        found.append(f"{label} relies on something that was not verified: {doubt}")
     return found
 
 

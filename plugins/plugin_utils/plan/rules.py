@@ -106,14 +106,14 @@ class Rules:
         label, machine = candidate.label, release["machine"]
         place = candidate.row.get("place", {})
         if place.get("source") == DISTRIBUTION or place.get("title", NVIDIA_TITLE) != NVIDIA_TITLE:
-            return f"{label} was not read for {machine}"
+            return f"{label} was not checked for {machine}"
         if candidate.kind == "tensorflow":
             return f"{label} has wheels for {machine} that compute only on the processor"
         if candidate.kind != "pytorch" or candidate.pins["pytorch_build"] == CPU_BUILD:
             return ""
         first = self.matrix["pytorch_aarch64"]["from"]
         if candidate.row["index"] != PYPI:
-            return f"{label} was not read for {machine}: only what PyPI serves was"
+            return f"{label} was not checked for {machine}: only what PyPI serves was"
         if version_key(candidate.pins["pytorch"]) < version_key(first):
             text = "{} computes only on the processor on {}: the first on PyPI with CUDA is {}"
             return text.format(label, machine, first)

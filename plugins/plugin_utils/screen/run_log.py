@@ -61,7 +61,7 @@ class RunLog:
         self.path = ""
         self._file = None
         self._display.warning(
-            f"the log of this run cannot be written to {place} ({error.strerror or error}); the run goes on without "
+            f"the log of this run cannot be written to {place} ({error.strerror or error}); the run continues without "
             "it. Expected a folder that this user can write: GPUWRIGHT_LOG_FOLDER"
         )
 

@@ -36,11 +36,11 @@ def lines(nodes: Sequence[Row], selected: Iterable[str], own: bool) -> list[str]
         bad = sorted(every - done - innocent)
         named = name_some(fold_names(bad), NAMES)
         told = [
-            f"To go on without {named}: {_command(command.without(bad, limit), False)[0]}",
-            f"To go on with all, once that is fixed: {line}",
+            f"To continue without {named}: {_command(command.without(bad, limit), False)[0]}",
+            f"To continue with all, once that is fixed: {line}",
         ]
     else:
-        told = [f"To go on: {line}"]
+        told = [f"To continue: {line}"]
     if secret:
         names = ", ".join(printable(name) for name in secret)
         told.append(f"  and again with -e for {names}, which may be secret.")

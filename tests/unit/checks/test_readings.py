@@ -409,8 +409,8 @@ def test_root_does_not_import_what_lies_in_the_environment(venv, monkeypatch):
     ("user", "words"),
     [
         ("trainer", "there is no user trainer"),
-        ("root", "user root has uid 0, but this does not run as root"),
-        ("toor", "user toor has uid 0, but this does not run as root"),
+        ("root", "user root has uid 0, but this process does not run as root"),
+        ("toor", "user toor has uid 0, but this process does not run as root"),
     ],
 )
 def test_without_an_ordinary_user_the_environment_is_unknown(host, user, words):
@@ -425,7 +425,7 @@ def test_without_an_ordinary_user_the_environment_is_unknown(host, user, words):
 def test_a_uid_that_would_change_nothing_is_refused(host, name, uid):
     host.put("/etc/passwd", f"{name}:x:{uid}:7::/:/bin/sh\n")
     if os.geteuid() == 0:
-        with pytest.raises(ValueError, match="but this does not run as root"):
+        with pytest.raises(ValueError, match="but this process does not run as root"):
             ordinary_account(name, host.root)
 
 
@@ -597,5 +597,5 @@ def test_a_damaged_cudnn_is_no_version(host, monkeypatch):
         read_cudnn_of_wheel(host.root, "/opt/cudnn", READER)
     (folder / "libcudnn.so.9").unlink()
     (folder / "libcudnn.so.9").symlink_to("libcudnn.so.9.10.2")
-    with pytest.raises(OSError, match=r"libcudnn\.so\.9 is a link that leads nowhere"):
+    with pytest.raises(OSError, match=r"libcudnn\.so\.9 is a dangling link"):
         read_cudnn_of_wheel(host.root, "/opt/cudnn", READER)

@@ -85,7 +85,7 @@ NOT_ALONE = {
     "gpu.module_power": "not tried: as gpu.power_limit, of a module that tests have no answer of",
     "gpu.mig_errors": "not tried: as gpu.channel_repair, of a card with slices",
     "gpu.fabric_domain": "not tried: as gpu.fabric",
-    "runtime.ranks": "not tried alone: it wants running trainings; tests/unit/launch/test_gpu_run_check.py plays them",
+    "runtime.ranks": "not tried alone: it needs running ranks; tests/unit/launch/test_gpu_run_check.py simulates them",
     "gpu.performance_state": "not tried: as gpu.clocks, of a card whose memory has one clock",
     **{check_id: why for part in healthy_node.PARTS for check_id, why in getattr(part, "NOT_TRIED", {}).items()},
 }

@@ -48,7 +48,7 @@ def test_every_row_is_of_a_check_whose_action_somebody_does_by_hand():
     ("action", "remedy", "who"),
     [
         ("Run: ansible-playbook site.yml --tags framework", "drain", CONTROLLER),
-        ("See who holds it: lspci -k ; then ansible-playbook site.yml", "drain", CONTROLLER),
+        ("See which driver it is bound to: lspci -k ; then ansible-playbook site.yml", "drain", CONTROLLER),
         ("Set verify_expected_gpu_count to 2", "", CONTROLLER),
         ("Reseat the card", "drain", MACHINE),
         ("Save what is on it", "replace", MACHINE),

@@ -123,7 +123,7 @@ def test_what_is_bad_stands_last_with_its_action(doctor, node):
     done = doctor()
     lines = done.stdout.splitlines()
     assert done.returncode == 1
-    assert lines[-5] == "FAIL     cuda.link: /usr/local/cuda leads nowhere"
+    assert lines[-5] == "FAIL     cuda.link: /usr/local/cuda is a dangling link"
     assert lines[-4].strip() == "found none, expected /usr/local/cuda-12.9"
     assert lines[-3].strip().startswith("-> Run: ansible-playbook site.yml --tags system_cuda")
     assert lines[-2] == ""
@@ -234,7 +234,7 @@ def test_nagios(doctor, node):
     (node.folder / "usr/local/cuda").unlink()
     done = doctor("--nagios")
     assert done.returncode == 2
-    assert done.stdout.startswith("GPU CRITICAL: cuda.link: /usr/local/cuda leads nowhere | fail=1 unknown=0")
+    assert done.stdout.startswith("GPU CRITICAL: cuda.link: /usr/local/cuda is a dangling link | fail=1 unknown=0")
 
 
 def test_metrics_are_written_in_one_step(doctor, folder):
@@ -407,7 +407,7 @@ def test_an_ordinary_user_is_told_roots_last_check(doctor, node):
     assert doctor("--level", "quick", "--record", "900").returncode == 0
     told = doctor("--nagios", **user)
     assert (told.returncode, told.stdout[:7]) == (0, "GPU OK:"), told.stdout
-    assert "checked by root: PASS, " in told.stdout and "it counts for 900 s | fail=0" in told.stdout
+    assert "checked by root: PASS, " in told.stdout and "it is valid for 900 s | fail=0" in told.stdout
     assert "root's last check: PASS, " in doctor(**user).stdout
     path = node.folder / "var/lib/gpuwright/boot-check.json"
     good = json.loads(path.read_text())

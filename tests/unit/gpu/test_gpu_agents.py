@@ -147,7 +147,7 @@ def test_no_agent_has_a_name_of_trainings():
 
 def test_the_module_takes_names_and_refuses_interpreters(run_module):
     answer = run_module("gpu_probe", {"agents": ["nvitop", "python3"]})
-    assert answer["failed"] and "'python3' is a name that training runs have" in answer["msg"]
+    assert answer["failed"] and "'python3' is a name that training runs also have" in answer["msg"]
     assert "in_use" in run_module("gpu_probe", {"agents": ["nvitop"]})["ansible_facts"]["gpu_node"]
 
 

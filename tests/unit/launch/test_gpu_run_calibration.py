@@ -63,8 +63,8 @@ def test_of_two_winners_the_faster_is_chosen() -> None:
 @pytest.mark.parametrize(
     ("rounds", "words"),
     [
-        (rounds_of(3, 0.01, jemalloc=0.8), "no allocator was faster outside the noise"),
-        (rounds_of(4, 0.01, jemalloc=1.01), "no allocator was faster outside the noise"),
+        (rounds_of(3, 0.01, jemalloc=0.8), "no allocator was faster beyond the noise"),
+        (rounds_of(4, 0.01, jemalloc=1.01), "no allocator was faster beyond the noise"),
         (rounds_of(5, 0.5, jemalloc=1.3), "too noisy to tell"),
         (rounds_of(6, 0.01), "no allocator was faster"),
     ],
@@ -398,8 +398,8 @@ def test_placements_of_other_commands_are_kept(two_nodes: Path, node_python: str
 @pytest.mark.parametrize(
     ("words", "environment", "policy", "said"),
     [
-        (["--numa", "node"], {}, {}, "option --numa says it"),
-        (["--threads", "1"], {}, {}, "option --threads says it"),
+        (["--numa", "node"], {}, {}, "option --numa sets it"),
+        (["--threads", "1"], {}, {}, "option --threads sets it"),
         ([], {"OMP_NUM_THREADS": "1"}, {}, "OMP_NUM_THREADS is set by the caller"),
         ([], {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}, {}, "several ranks divide the host"),
         ([], {}, {"numa": "socket"}, "the policy names socket"),
@@ -505,7 +505,7 @@ def test_other_ways_to_say_who_runs_it(words: list, environment: dict, real: Pat
         ([], {"SUDO_UID": "-1"}, "SUDO_UID='-1' is not the uid of a user here"),
         ([], {"SUDO_UID": "99999999999999999999"}, "is not the uid of a user here"),
         ([], {"SUDO_UID": "x"}, "SUDO_UID='x' is not the uid of a user here"),
-        (["--user", "root"], {}, "user root has uid 0, but this does not run as root"),
+        (["--user", "root"], {}, "user root has uid 0, but this process does not run as root"),
         (["--user", "no-such-user"], {}, "there is no user no-such-user"),
     ],
 )

@@ -106,7 +106,7 @@ def test_two_at_once_end_with_one_done_and_one_refused_by_name(host: Host) -> No
     rc, said = host.run("b.yml")
     who = f"{record['who']} from {record['controller']} since {record['since']} (a.yml, process {first.pid})"
     assert rc != 0 and f"This host is being changed by {who}." in said, said
-    assert "next: wait for its end, then: ansible-playbook b.yml -l node" in said
+    assert "next: wait until it has ended, then: ansible-playbook b.yml -l node" in said
     # Who only looks is told, and not stopped.
     rc, said = host.run("b.yml", "--check")
     assert rc == 0 and f"node is being changed by {who}" in said, said
@@ -172,7 +172,7 @@ def test_what_goes_on_without_any_worker_is_waited_for_up_to_the_limit_and_named
     assert host.record() == {}, "given back though the host has failed, and all hosts with it"
     host.play("b.yml", "touch changed")
     rc, said = host.run("b.yml", "-e", "operator_lock_wait_minutes=0")
-    assert rc != 0 and "Waited 0 minutes, and sh (" in said and "of a run that is gone are still working" in said, said
+    assert rc != 0 and "Waited 0 minutes, and sh (" in said and "of a run that has ended are still" in said, said
     assert not (host.folder / "changed").exists()
     (host.folder / "a.go").touch()
     rc, said = host.run("b.yml")

@@ -39,7 +39,7 @@ def test_a_transaction_that_never_ended(tmp_path: Any) -> None:
     unfinished = read_unfinished(history(tmp_path, 1, 0))
     assert unfinished == {"id": 2, "began": "2026-11-21 11:06 UTC", "command": "-y install dkms"}
     rows = state_findings({**FINE, "unfinished": unfinished}, None)
-    assert [(row[0].split(";")[0], row[3]) for row in rows] == [("dnf's last transaction never ended", False)]
+    assert [(row[0].split(";")[0], row[3]) for row in rows] == [("dnf's last transaction never finished", False)]
     assert "transaction 2" in rows[0][1] and "dnf history info 2" in rows[0][2]
     # One that runs at this moment has not ended either.
     assert state_findings({**FINE, "unfinished": unfinished}, {"pid": 7, "command": "dnf"}) == []
@@ -59,7 +59,7 @@ def test_a_history_that_cannot_be_read_is_no_finding(tmp_path: Any, content: byt
         ({"verify": "error: rpmdb: BDB0689 Packages page 3 is on free list"}, "The rpm database is damaged", True),
         ({"verify": "error: database disk image is malformed"}, "The rpm database is damaged", True),
         ({"verify": None}, "The rpm database was not verified", False),
-        ({"check": "Unsatisfied dependencies for a-1:\n\tb is needed by a-1"}, "Installed packages lack", False),
+        ({"check": "Unsatisfied dependencies for a-1:\n\tb is needed by a-1"}, "Installed packages have unmet", False),
     ],
 )
 def test_each_state_is_named(change: dict[str, Any], problem: str, stops: bool) -> None:

@@ -190,7 +190,7 @@ def test_what_is_newer_is_told_and_written_beside_what_was_verified(world: World
     matrix = world.read()
     plan = solve(matrix, make_host("A100", "debian 13"), {"pytorch": "2.99"})
     assert (plan["pytorch"]["version"], plan["pytorch"]["build"]) == ("2.99.0", "cu132")
-    assert any("PyTorch 2.99.0 cu132 rests on something that was not verified" in text for text in plan["warnings"])
+    assert any("PyTorch 2.99.0 cu132 relies on something that was not verified" in text for text in plan["warnings"])
     files = {file.name: file.read_text() for file in world.matrix.glob("*.yml")}
     _code, output = world.run("--write")
     assert "torch 2.99.0" not in output and "branch 700" not in output

@@ -151,7 +151,7 @@ def test_a_cudnn_that_was_read_in_no_wheel_is_not_verified(pytorch: Candidate) -
 
 def test_a_plan_says_what_was_not_read_of_its_wheel() -> None:
     warnings = ask("V100", "rhel 8.8", pytorch="2.14")["warnings"]
-    assert f"PyTorch 2.14.1 cu126 rests on something that was not verified: {NOT_READ}" in warnings
+    assert f"PyTorch 2.14.1 cu126 relies on something that was not verified: {NOT_READ}" in warnings
     served = ask("V100", "rhel 8.8")
     assert not any("PyTorch" in warning for warning in served["warnings"])
     # The reason why it is not taken stays the other one.

@@ -122,5 +122,5 @@ def summary(output: str) -> str:
 
 def go_on(output: str) -> str:
     """The command to go on with."""
-    (line,) = [line for line in output.splitlines() if line.startswith("To go on: ")]
-    return line.removeprefix("To go on: ")
+    (line,) = [line for line in output.splitlines() if line.startswith("To continue: ")]
+    return line.removeprefix("To continue: ")

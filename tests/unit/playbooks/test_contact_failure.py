@@ -37,7 +37,7 @@ def failure(said: str, where: str = "module_stderr", msg: str = CENSORED) -> dic
     [
         (PASSWORD, "asks for a password", "-K"),
         ("sudo: no tty present and no askpass program specified", "asks for a password", "NOPASSWD"),
-        (TTY, "wants a terminal", "requiretty"),
+        (TTY, "requires a terminal", "requiretty"),
         ("SyntaxError: future feature annotations is not defined", "too new for the Python of this host", "2.16"),
         ("admin is not in the sudoers file.  This incident will be reported.", "may not become root", "sudoers.d"),
         ("admin ist nicht in der sudoers-Datei.", "could not be read", "sudo -n true"),
@@ -102,7 +102,7 @@ def test_an_error_that_nobody_knows_is_shown_as_it_was_said() -> None:
     assert failure("")["evidence"] == " ".join(CENSORED.split())
 
 
-@pytest.mark.parametrize(("said", "words"), [(PASSWORD, "asks for a password"), (TTY, "wants a terminal")])
+@pytest.mark.parametrize(("said", "words"), [(PASSWORD, "asks for a password"), (TTY, "requires a terminal")])
 def test_it_is_one_row_of_the_summary(tmp_path: Path, said: str, words: str) -> None:
     (tmp_path / "said").write_text(said + "\n")
     ssh = tmp_path / "ssh"
@@ -123,7 +123,7 @@ def test_it_is_one_row_of_the_summary(tmp_path: Path, said: str, words: str) -> 
     assert done.returncode != 0 and "Left out: 1 of 1 hosts. Nothing was changed on it. a5-01 refused" in text
     assert text.count(words) == 1 and "WARNING" not in done.stderr
     # Where a password is all that is missing, the command to go on with asks for it.
-    (go_on,) = [line for line in done.stdout.splitlines() if line.startswith("To go on: ")]
+    (go_on,) = [line for line in done.stdout.splitlines() if line.startswith("To continue: ")]
     assert go_on.endswith(" -K") is (said is PASSWORD)
 
 

@@ -133,8 +133,8 @@ def test_one_host_may_stop_the_fleet(site: Site) -> None:
     assert "Left out: 2 of 4 hosts. Nothing was changed on them. a5-03 unreachable The host cannot be reached" in end
     assert "a5-02 refused CUDA 13.0" in end and "a5-01, a5-04 STOPPED the run ended because of other hosts" in end
     command = "ansible-playbook -i hosts.yml site.yml -e preflight_on_problem=fleet --tags system,verify"
-    assert f"To go on without a5-02, a5-03: {command} -l 'gpu_nodes:!a5-02:!a5-03'" in done.stdout
-    assert f"To go on with all, once that is fixed: {command}\n" in done.stdout
+    assert f"To continue without a5-02, a5-03: {command} -l 'gpu_nodes:!a5-02:!a5-03'" in done.stdout
+    assert f"To continue with all, once that is fixed: {command}\n" in done.stdout
 
 
 def test_what_is_wrong_everywhere_is_said_once_before_a_host_is_contacted(site: Site) -> None:

@@ -63,4 +63,4 @@ def test_kernels_of_one_release() -> None:
 def test_an_update_that_is_half_done(version: str, kernel: str, words: str) -> None:
     rows = said(host("a", version, kernel))
     assert len(rows) == bool(words)
-    assert all(words in text and "half done" in text for _name, text in rows)
+    assert all(words in text and "unfinished" in text for _name, text in rows)

@@ -43,7 +43,7 @@ FAILED: dict[str, Any] = {
         check("driver.persistence", "WARN", "off", "systemctl enable --now nvidia-persistenced"),
         check("secure_boot", "UNKNOWN", "cannot tell", "find out"),
         check("gpu.count", "FAIL", "1 of 2 expected", "Compare lspci -d 10de: with the order, " + "then " * 20),
-        check("cuda.link", "FAIL", "leads nowhere", "alternatives --display cuda"),
+        check("cuda.link", "FAIL", "is a dangling link", "alternatives --display cuda"),
     ],
 }
 WARNED = {"verdict": "WARN", "checks": [check("driver.persistence", "WARN", "off", "enable it")]}
@@ -164,7 +164,7 @@ def test_every_kind_of_end_worst_first(run):
         "Failed: 5 of 7 hosts.",
         'a5-03  LOST     unreachable in "Reboot": The host cannot be reached: 127.0.0.1',
         "                port 1 refuses connections",
-        "                next: The machine is on, but no ssh server listens there: start",
+        "                next: The machine is on, but no ssh server listens: start",
         "                      sshd, or correct ansible_host and ansible_port.",
         "a5-04  STOPPED  system_kernel: kernel-devel-4.18.0-477.10.1.el8_8.x86_64 is not",
         "                in any repository; choose another kernel or a vault mirror",
@@ -176,7 +176,7 @@ def test_every_kind_of_end_worst_first(run):
         "a5-01  PASS     2 checks, 1 skipped; smoke test on cpu",
     ]
     assert all(len(line) <= 80 for line in lines)
-    assert lines[-1] == "To go on: ansible-playbook play.yml -f 10 -l 'gpu_nodes:!a5-01:!a5-05'"
+    assert lines[-1] == "To continue: ansible-playbook play.yml -f 10 -l 'gpu_nodes:!a5-01:!a5-05'"
     advice = lines[lines.index("What to do") + 1 : -1]
     assert advice[0].startswith("  a5-02 gpu.count: Compare lspci -d 10de: with the order, then")
     assert [line for line in advice if not line.startswith("    ")] == [
@@ -208,7 +208,7 @@ def test_a_run_that_verifies_nothing(run):
         "a5-02  STOPPED  Stop: deep reason",
         "Done: 1 of 3 hosts.",
         "a5-01  DONE     1 changed",
-        "To go on: ansible-playbook play.yml -l 'a5-02,a5-03'",
+        "To continue: ansible-playbook play.yml -l 'a5-02,a5-03'",
     ]
 
 
@@ -234,7 +234,7 @@ def test_a_failure_that_was_rescued_is_none_and_the_last_word_counts(run):
         "a5-02  STOPPED  Say it in words: alice holds the package lock",
         "Done: 1 of 2 hosts.",
         "a5-01  DONE     0 changed",
-        "To go on: ansible-playbook play.yml -l 'a5-02'",
+        "To continue: ansible-playbook play.yml -l 'a5-02'",
     ]
 
 
@@ -249,15 +249,15 @@ def test_hosts_that_others_stopped_are_not_done(run):
     assert summary(output) == [
         "a5-01  STOPPED  the run ended because of other hosts; 0 changed",
         "a5-02  STOPPED  Stop: too old",
-        "To go on without a5-02: ansible-playbook play.yml -l 'gpu_nodes:!a5-02'",
-        "To go on with all, once that is fixed: ansible-playbook play.yml",
+        "To continue without a5-02: ansible-playbook play.yml -l 'gpu_nodes:!a5-02'",
+        "To continue with all, once that is fixed: ansible-playbook play.yml",
     ]
 
 
 def test_a_good_verdict_does_not_hide_a_later_failure(run):
     run.host("a5-01", PASSED)
     _code, output = run([VERIFY, {"name": "Fetch", "ansible.builtin.fail": {"msg": "disk full"}}])
-    assert summary(output) == ["a5-01  STOPPED  Fetch: disk full", "To go on: ansible-playbook play.yml"]
+    assert summary(output) == ["a5-01  STOPPED  Fetch: disk full", "To continue: ansible-playbook play.yml"]
 
 
 def test_reports_are_named(run):

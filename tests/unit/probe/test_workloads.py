@@ -484,7 +484,7 @@ def test_the_module_sees_a_real_job(run_module, real_job) -> None:
 
 def test_the_module_refuses_an_interpreter_as_an_agent(run_module) -> None:
     answer = run_module("workload_info", {"agents": ["python3"]})
-    assert answer["failed"] and "a name that training runs have" in answer["msg"]
+    assert answer["failed"] and "a name that training runs also have" in answer["msg"]
 
 
 def test_a_file_that_is_mapped_from_a_real_environment(tmp_path: Path) -> None:

@@ -103,10 +103,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         "was not installed by a package",
     ),
     "start-up line": (lambda venv: (packages(venv) / "x.pth").write_text("import x"), "was not installed by a package"),
-    "interpreter": (lambda venv: (venv / "bin/python").unlink(), "bin/python leads to no interpreter"),
+    "interpreter": (lambda venv: (venv / "bin/python").unlink(), "bin/python points to no interpreter"),
     "interpreter's target": (
         misled,
-        "bin/python leads to no interpreter",
+        "bin/python points to no interpreter",
     ),
     "another version": (upgrade, "names tiny-thing 1.0, but 1.1 is installed"),
     "lock": (lambda venv: (venv / "lock.txt").unlink(), "lock.txt is missing"),

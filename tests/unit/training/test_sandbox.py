@@ -200,7 +200,7 @@ def test_a_service_that_systemd_itself_cannot_end_is_left_to_it(systemd, monkeyp
 def test_another_user_than_the_services_is_a_fault(systemd, monkeypatch):
     systemd()
     monkeypatch.setattr(trainer_run, "find_account", lambda name: find_account(pwd.getpwuid(os.geteuid()).pw_name))
-    with pytest.raises(RunError, match="runs as .*, but the test was to run as someone"):
+    with pytest.raises(RunError, match="runs as .*, but the test was supposed to run as someone"):
         run_program(["/bin/true"], "someone", 20, UNIT)
 
 

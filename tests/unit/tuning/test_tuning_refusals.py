@@ -70,7 +70,7 @@ LACKING = [
     ("disk_scheduler", lambda host: remove(host, QUEUE + "rotational"), "does not say whether nvme0n1 spins"),
     ("disk_read_ahead_kb", lambda host: remove(host, QUEUE + "read_ahead_kb"), "there is no /sys/block/nvme0n1"),
     ("irqbalance", lambda host: (host.units / "irqbalance.service").unlink(), "irqbalance.service is not installed"),
-    ("irqbalance", lambda host: host.masked("irqbalance.service"), "is masked, which somebody has decided"),
+    ("irqbalance", lambda host: host.masked("irqbalance.service"), "is masked, so it stays switched off"),
     ("gpu_persistence", lambda host: host.fake_bin("systemctl", SYSTEMCTL_FAILS), "Failed to connect to bus"),
     ("gpu_persistence", lambda host: remove(host, "/proc/driver/nvidia/version"), "no NVIDIA module is loaded"),
 ]

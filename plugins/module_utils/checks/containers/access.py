@@ -83,9 +83,9 @@ def device_links(readings: Evidence, expected: Evidence) -> Outcome:
     without = [name for name in cards + shared if not readings.flag("device_links", name)]
     value = len(cards + shared) - len(without)
     if without:
-        words = f"no link in /dev/char leads to {', '.join(without)}; {engine} may lose it"
+        words = f"no link in /dev/char points to {', '.join(without)}; {engine} may lose it"
         return warned(value, len(cards + shared), words)
-    return passed(value, value, f"/dev/char leads to all {value} device nodes")
+    return passed(value, value, f"/dev/char points to all {value} device nodes")
 
 
 CONTAINERS = Reader(

@@ -53,7 +53,7 @@ def cuda_version(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def cuda_link(readings: Evidence, expected: Evidence) -> Outcome:
-    """/usr/local/cuda leads to the planned toolkit, so that builds and scripts find the same one."""
+    """/usr/local/cuda points to the planned toolkit, so that builds and scripts find the same one."""
     if not expected.wish("plan", "cuda", "version"):
         return skipped("the plan installs no CUDA toolkit")
     if not expected.wish("plan", "cuda", "link"):
@@ -62,12 +62,12 @@ def cuda_link(readings: Evidence, expected: Evidence) -> Outcome:
     if readings.absent("cuda", "prefix"):
         return failed("none", wanted, f"there is no {wanted}")
     if readings.absent("cuda", "link"):
-        return failed("none", wanted, "/usr/local/cuda leads nowhere")
+        return failed("none", wanted, "/usr/local/cuda is a dangling link")
     target = readings.text("cuda", "link")
     # Their final targets are compared, since the prefix may itself be a link of the alternatives system.
     if target != readings.text("cuda", "prefix"):
-        return failed(target, wanted, f"/usr/local/cuda leads to {target}")
-    return passed(target, wanted, f"/usr/local/cuda leads to {target}")
+        return failed(target, wanted, f"/usr/local/cuda points to {target}")
+    return passed(target, wanted, f"/usr/local/cuda points to {target}")
 
 
 CHECKS = (
@@ -88,7 +88,7 @@ CHECKS = (
         level=STANDARD,
         severity=FAIL,
         remedy=DRAIN,
-        question="Does /usr/local/cuda lead to it?",
+        question="Does /usr/local/cuda point to it?",
         judge=cuda_link,
         needs_gpu=False,
         action=(

@@ -43,7 +43,7 @@ def nvidia_smi_file(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def libraries(readings: Evidence, expected: Evidence) -> Outcome:
-    """The libraries that CUDA programs load, libcuda and libnvidia-ml, are there and of the loaded module's version."""
+    """The libraries that CUDA programs load, libcuda and libnvidia-ml, exist and have the loaded module's version."""
     if readings.absent("probe", "nvidia", "loaded"):
         return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
     wanted = readings.version("probe", "nvidia", "loaded", "version")

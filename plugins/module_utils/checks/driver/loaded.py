@@ -27,7 +27,7 @@ from ..gpu.cards import ASK_FIRST
 from ..reinstall import LIBRARIES, PROGRAM, install, packages_of, reinstall
 
 # A missing entry in sysfs means absent only if sysfs can be read, which the GPUs themselves prove.
-NO_SYSFS = "sysfs shows no GPU, so other things that it does not show mean nothing"
+NO_SYSFS = "sysfs shows no GPU, so anything else missing from it proves nothing"
 CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
 # nvidia-smi's results if a job or container has no card; a lost or hanging card gives others.
 LIKE_NO_GPU = ("no_devices", "driver_not_loaded", "failed")
@@ -106,7 +106,7 @@ def module_matches_user_space(readings: Evidence, expected: Evidence) -> Outcome
 
 
 def nouveau_absent(readings: Evidence, expected: Evidence) -> Outcome:
-    """nouveau is not loaded: it would hold the GPU and keep NVIDIA's module from it."""
+    """nouveau is not loaded: it would hold the GPU and keep NVIDIA's module from using it."""
     if not readings.each("probe", "gpus"):
         return unknown(NO_SYSFS)
     if readings.flag("probe", "nouveau_loaded"):

@@ -72,7 +72,7 @@ def retired_pages(readings: Evidence, expected: Evidence) -> Outcome:
             mig = None if gpu.absent("mig_mode") else gpu.text("mig_mode")
             may_be_silent = mig == "Enabled" or is_vgpu(gpu) or gpu.absent("ecc_mode")
             if is_strict(card_row(gpu)) and not may_be_silent:
-                return unknown(f"{pci_id} says nothing about broken memory", expected="none")
+                return unknown(f"{pci_id} reports nothing about faulty memory", expected="none")
             without.append(pci_id)
         if gpu.absent("remapped_rows_pending") != gpu.absent("remapped_rows_failure"):
             return unknown(f"{pci_id} reports only half of its row remapping", expected="none")
@@ -85,10 +85,10 @@ def retired_pages(readings: Evidence, expected: Evidence) -> Outcome:
         action = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced."
         return failed("failed", "none", f"no spare memory left on {', '.join(broken)}", action)
     if pending:
-        return failed("pending", "none", f"broken memory waits to be retired on {', '.join(pending)}")
+        return failed("pending", "none", f"faulty memory is waiting to be retired on {', '.join(pending)}")
     if without:
         return skipped(f"no page retirement and no row remapping: {', '.join(without)}")
-    return passed("none", "none", "no broken memory waits to be retired")
+    return passed("none", "none", "no faulty memory is waiting to be retired")
 
 
 CHECKS = (
@@ -108,7 +108,7 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=REBOOT,
-        question="Is any broken GPU memory still waiting to be retired?",
+        question="Is any faulty GPU memory waiting to be retired?",
         judge=retired_pages,
         action="When nobody works on the node, run: systemctl reboot ; if pages wait again, contact the vendor.",
     ),

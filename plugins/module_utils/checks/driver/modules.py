@@ -50,7 +50,7 @@ def parameters(readings: Evidence, expected: Evidence) -> Outcome:
         return skipped(in_container(readings))
     asked = readings.each("parameters", "asked")
     if not asked:
-        return passed("none", "none", "no parameter is asked for")
+        return passed("none", "none", "no parameter is requested")
     if readings.absent("parameters", "loaded"):
         return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
     shown = readings.names("parameters", "loaded")
@@ -62,7 +62,7 @@ def parameters(readings: Evidence, expected: Evidence) -> Outcome:
             different.append(f"{parameter.text('source')} asks for {name}={value}, loaded: {found}")
     if different:
         return warned(len(different), 0, "; ".join(different))
-    return passed(0, 0, f"{len(asked)} parameters have the values that are asked for")
+    return passed(0, 0, f"{len(asked)} parameters have the requested values")
 
 
 def modules(readings: Evidence, expected: Evidence) -> Outcome:
@@ -105,7 +105,7 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=REBOOT,
-        question="Was the module loaded with the parameters that are asked for?",
+        question="Was the module loaded with the requested parameters?",
         judge=parameters,
         unit="parameters",
         action=(

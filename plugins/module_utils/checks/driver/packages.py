@@ -87,7 +87,7 @@ def source(readings: Evidence, expected: Evidence) -> Outcome:
     known = [maker for maker in makers if maker != UNNAMED]
     if unowned:
         if traces:
-            words = f"NVIDIA's installer (.run) installed {_few(unowned)} ({traces[0]} is left of it)"
+            words = f"NVIDIA's installer (.run) installed {_few(unowned)} ({traces[0]} is left over from it)"
             return failed("installer", "packages", words, UNINSTALL)
         return failed("no package", "packages", f"{_few(unowned)} belongs to no package")
     if not makers:
@@ -105,7 +105,7 @@ def source(readings: Evidence, expected: Evidence) -> Outcome:
         return warned(known[0], planned, words)
     left = [path for path in traces if not path.endswith(".log")]
     if left:
-        return warned("left over", "packages", f"{_few(left)} is left of NVIDIA's installer (.run)")
+        return warned("left over", "packages", f"{_few(left)} is left over from NVIDIA's installer (.run)")
     return passed("packages", "packages", f"the driver's files belong to packages{_of(known)}")
 
 

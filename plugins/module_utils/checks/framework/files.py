@@ -25,8 +25,9 @@ def damage(readings: Evidence) -> Tuple[List[str], str]:
 
 
 def files(readings: Evidence, expected: Evidence) -> Outcome:
-    """Every file of the environment is there, of the size and, where it changed after it was complete, of the hash with
-    which its package came, and every package is of the locked version. Level deep compares every hash.
+    """Every file of the environment exists with the size that its package recorded and, if it was changed after the
+    environment was complete, with the recorded hash; every package has the locked version. Level deep compares every
+    hash.
     """
     if readings.absent("environment"):
         return failed("no venv", 0, f"there is no venv at {expected.wish('venv')}")

@@ -83,7 +83,7 @@ def runs_on(built_for: Iterable[str], capability: str) -> bool:
 
 
 def architectures(readings: Evidence, expected: Evidence) -> Outcome:
-    """PyTorch carries code for every GPU of the node: newer builds have none for Volta (sm_70)."""
+    """PyTorch contains code for every GPU of the node: newer builds have none for Volta (sm_70)."""
     if expected.text("plan", "pytorch", "build") == "cpu":
         return skipped("the planned PyTorch is a build for the CPU")
     wanted = sorted({gpu.version("compute_capability") for gpu in readings.each("probe", "gpus")})
@@ -100,14 +100,16 @@ def architectures(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def lock(readings: Evidence, expected: Evidence) -> Outcome:
-    """The environment was made from the planned lock file, every hash checked, as its stamp of that day says."""
+    """The environment was made from the planned lock file, with every hash checked, according to its stamp."""
     wanted = expected.text("plan", "pytorch", "lock")
     planned = expected.flag("plan", "pytorch", "locked")
     if readings.absent("stamp"):
         return unknown("the environment has no stamp, so it is not known what it was made from", None, wanted)
     made_from = readings.text("stamp", "pytorch", "lock")
     if not readings.flag("stamp", "pytorch", "locked"):
-        return warned("no lock", wanted, "installed without a lock file: the versions of that day, hashes not checked")
+        return warned(
+            "no lock", wanted, "installed without a lock file: the versions current on that day, hashes not checked"
+        )
     if not planned:
         return warned(made_from, wanted, "the plan has no lock file: the next environment is installed without hashes")
     if made_from != wanted:
@@ -174,7 +176,7 @@ CHECKS = (
         level=STANDARD,
         severity=FAIL,
         remedy=DRAIN,
-        question="Does it carry code for this node's GPUs?",
+        question="Does it contain code for this node's GPUs?",
         judge=architectures,
         action=(
             "Choose an older PyTorch or another build (framework_pytorch_build): Volta needs cu126, or cu128 up to "

@@ -159,9 +159,9 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=DRAIN,
-        question="Does NVIDIA's kernel driver hold every GPU?",
+        question="Is every GPU bound to NVIDIA's kernel driver?",
         judge=bound_driver,
-        firm_because="CUDA cannot use a GPU that another driver holds, or none",
-        action="See who holds it: lspci -k -d 10de: then run ansible-playbook site.yml --tags system",
+        firm_because="CUDA cannot use a GPU that is bound to another driver, or to none",
+        action="See which driver it is bound to: lspci -k -d 10de: then run ansible-playbook site.yml --tags system",
     ),
 )

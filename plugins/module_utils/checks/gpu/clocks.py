@@ -29,14 +29,14 @@ HIGHEST = "P0"
 def clocks(readings: Evidence, expected: Evidence) -> Outcome:
     """Application clocks of memory and graphics are not below the card's default, or those that system_tuning set.
 
-    Lower ones are left over from measurements, and cost speed without anybody looking for the cause here.
+    Lower ones are left over from measurements, and cost speed, and nobody looks for the cause here.
     """
     chosen = tuned_to(readings, "gpu_clocks")
     if not chosen:
         return over_gpus(own_clocks, "its default", "not below the card's default")(readings, expected)
     if not CLOCKS.fullmatch(chosen):
         raise Unreadable(f"gpu_clocks in tuning.json is not MEMORY,GRAPHICS in MHz: {chosen!r}", "readings.tuning")
-    fine = f"{chosen} MHz, as system_tuning was told to set"
+    fine = f"{chosen} MHz, as set in system_tuning"
     return over_gpus(lambda gpu: chosen_clocks(gpu, chosen), chosen, fine, lambda _gpus: TUNE)(readings, expected)
 
 
@@ -68,7 +68,7 @@ def chosen_clocks(gpu: Evidence, chosen: str) -> Judged:
     if without(gpu):
         return SKIP, None, without(gpu)
     now = "{},{}".format(*pair(gpu, "clocks_applied"))
-    return (PASS if now == chosen else WARN, now, f"{now} MHz, system_tuning was told to set {chosen} MHz")
+    return (PASS if now == chosen else WARN, now, f"{now} MHz, system_tuning is set to {chosen} MHz")
 
 
 def performance_state(gpu: Evidence) -> Judged:

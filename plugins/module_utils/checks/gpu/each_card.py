@@ -7,7 +7,7 @@ from ...verdict.check import FAIL, QUICK, SKIP, WARN, Check, Judge, Outcome, pas
 from ...verdict.evidence import Evidence
 from .cards import ASK_FIRST, answering_gpus
 
-DIAGNOSE = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced if it confirms."
+DIAGNOSE = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced if that confirms the fault."
 # Status, value and words: a rule's result for one card.
 Judged = Tuple[str, Any, str]
 Rule = Callable[[Evidence], Judged]

@@ -117,7 +117,7 @@ def domain(readings: Evidence, expected: Evidence) -> Outcome:
 RESTART = "Run: systemctl restart nvidia-fabricmanager ; its log says why: journalctl -u nvidia-fabricmanager"
 ROUTES = (
     "Drain the node; look at nvidia-smi nvlink -s and at the log of the fabric manager; reset the card if the fault "
-    "stays."
+    "persists."
 )
 
 

@@ -22,7 +22,7 @@ def temperature(gpu: Evidence) -> Judged:
     From Hopper on, a card itself reports the margin (T.Limit), below zero if it is hotter than its limit.
     """
     if gpu.absent("temperature_c"):
-        return SKIP, None, "a virtual machine that has a part of the card does not see its temperature"
+        return SKIP, None, "a virtual machine that has a part of the card cannot see its temperature"
     now = gpu.number("temperature_c")
     if not now:
         return WARN, now, "0 C: the sensor does not measure"

@@ -56,7 +56,7 @@ def compute_mode(gpu: Evidence) -> Judged:
 
 
 def mig_mode(gpu: Evidence) -> Judged:
-    """The card is not cut into MIG slices: trainings here use whole cards."""
+    """The card is not cut into MIG slices: training runs here use whole cards."""
     if gpu.absent("mig_mode"):
         return PASS, "none", "no MIG"
     mode = gpu.text("mig_mode")
@@ -82,7 +82,7 @@ def recover(gpus: List[Evidence]) -> str:
 
 
 def graphics(gpu: Evidence) -> Judged:
-    """No desktop or display server uses the card: it takes memory and time from trainings."""
+    """No desktop or display server uses the card: it takes memory and time from training runs."""
     found = [process for process in gpu.each("processes") if "G" in process.text("type")]
     # Programs of other users and containers may have no name; their kind shows that they use graphics.
     names = [UNNAMED if process.value.get("name") in (None, "unknown") else process.text("name") for process in found]
@@ -101,7 +101,7 @@ def vgpu_license(gpu: Evidence) -> Judged:
 
 
 def identity(readings: Evidence, expected: Evidence) -> Outcome:
-    """Each card has a UUID of its own: two equal ones mean a card that answers for another."""
+    """Each card has a UUID of its own: two equal ones mean that one card answers for another."""
     gpus = answering_gpus(readings)
     if not gpus:
         return unknown("the driver cannot be queried", action=ASK_FIRST)
@@ -149,7 +149,7 @@ CHECKS = (
         remedy=RESET,
         question="Does the driver ask for a reset?",
         rule=recovery_action,
-        firm_because="a card that waits for a reset computes nothing, and doing what the driver asks clears it",
+        firm_because="a card that is waiting for a reset cannot compute, and doing what the driver asks clears this",
         expected_value="none",
         fine="the driver asks for nothing",
         action=RESET_IT.format("ADDRESS"),
@@ -185,7 +185,7 @@ CHECKS = (
         remedy=POWER_CYCLE,
         question="Does each card report its own UUID?",
         judge=identity,
-        firm_because="a card for which another one answers is lost",
+        firm_because="a card is lost if another one answers in its place",
         unit="cards",
         action="Power the node off and on; then compare nvidia-smi -L with the labels on the cards.",
     ),

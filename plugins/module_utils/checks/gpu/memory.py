@@ -67,7 +67,7 @@ def sram(gpu: Evidence) -> Judged:
     if not gpu.absent("health", "sram_uncorrected_sources"):
         number = max(number, gpu.number("health", "sram_uncorrected_sources"))
     if not gpu.absent("health", "sram_threshold_exceeded") and gpu.flag("health", "sram_threshold_exceeded"):
-        return FAIL, number, "the driver says that the limit of errors has been passed"
+        return FAIL, number, "the driver reports that the error limit was exceeded"
     return (PASS if number <= limit("sram_uncorrected") else FAIL, number, f"{number} uncorrected errors")
 
 
@@ -76,13 +76,13 @@ def retires_pages(gpu: Evidence) -> bool:
 
 
 def retired_count(gpu: Evidence) -> Judged:
-    """Fewer than 60 memory pages are retired (a card can retire 64), at most 15 of them for double bit errors."""
+    """Fewer than 60 memory pages are retired (a card can retire 64), at most 15 of them for double-bit errors."""
     # Checked in this order: an unlisted card has no architecture that could be read.
     if gpu.absent("health", "retired_pages_single_bit") or not retires_pages(gpu):
         return SKIP, None, "this card does not retire pages"
     double = gpu.number("health", "retired_pages_double_bit")
     number = double + gpu.number("health", "retired_pages_single_bit")
-    words = f"{number} pages retired, {double} of them for double bit errors"
+    words = f"{number} pages retired, {double} of them for double-bit errors"
     if number >= limit("retired_pages_full"):
         return FAIL, number, words
     return (PASS if double <= limit("retired_pages_double_bit") else WARN, number, words)
@@ -112,8 +112,8 @@ def expected_memory_mib(gpu: Evidence) -> Optional[int]:
 def memory_size(readings: Evidence, expected: Evidence) -> Outcome:
     """Each card shows memory, as much as its model was made with, and as much as the node's other cards of its model.
 
-    Memory in use is not taken off: total is what the card has. One tenth is left for ECC and what firmware keeps; cards
-    of one model with the firmware of different makers differ by some MiB, which is no memory that is missing.
+    Memory in use is not deducted: total is what the card has. One tenth is allowed for ECC and for what firmware
+    reserves; cards of one model with the firmware of different makers differ by some MiB, which is not missing memory.
     """
     gpus = answering_gpus(readings)
     if not gpus:
@@ -144,12 +144,12 @@ def is_twin(gpu: Evidence, other: Evidence) -> bool:
 
 
 def bar1(readings: Evidence, expected: Evidence) -> Outcome:
-    """The window through which the processor reaches the card's memory is there, as large as on others of its model.
+    """The window through which the processor reaches the card's memory exists, as large as on others of its model.
 
     Without it peer access cannot work, and with a small one it is slow. How large it should be differs by model,
-    firmware and mode, so that nothing but the node's other cards tells.
+    firmware and mode, so only the node's other cards can tell.
     """
-    return over_gpus(lambda gpu: window(gpu, readings), "there", "the window is there")(readings, expected)
+    return over_gpus(lambda gpu: window(gpu, readings), "there", "the window is present")(readings, expected)
 
 
 def window(gpu: Evidence, readings: Evidence) -> Judged:
@@ -215,7 +215,7 @@ CHECKS = (
         expected_value=limit("ecc_corrected"),
         fine="few corrected errors since the driver was loaded",
         unit="errors",
-        action="Watch it: nvidia-smi -q -d ECC ; a fast growing count precedes uncorrected errors.",
+        action="Watch it: nvidia-smi -q -d ECC ; a fast-growing count precedes uncorrected errors.",
         source=source("ecc_corrected"),
     ),
     card(

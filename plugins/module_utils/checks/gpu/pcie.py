@@ -22,7 +22,7 @@ LIMITS = {
 CPU_LIST = re.compile(r"[0-9]+([,-][0-9]+)*")
 # nvidia-smi's words for a card that was given to a virtual machine.
 GUEST = ("pass-through",) + VGPU
-NO_LINK = "a virtual machine that has a part of the card does not see its link"
+NO_LINK = "a virtual machine that has a part of the card cannot see its link"
 GRACE = re.compile(r"\bG[BH][23]00\b")
 BUSY_STATES = ("P0", "P1", "P2")
 
@@ -32,7 +32,7 @@ def limit(name: str) -> float:
 
 
 def link_width(readings: Evidence, expected: Evidence) -> Outcome:
-    """The card has all the PCIe lanes that card and slot both could have, or as many as the inventory states.
+    """The card has all the PCIe lanes that both card and slot support, or as many as the inventory states.
 
     nvidia-smi's maximum is the card's. The slot's is the maximum of the bridge above it; where the bridge allows no
     more, fewer lanes are a warning, since reseating the card would not help. A virtual machine does not see the slot,
@@ -144,12 +144,12 @@ def fastest(gpu: Evidence, readings: Evidence) -> Judged:
 
 
 def pcie_replays(readings: Evidence, expected: Evidence) -> Outcome:
-    """At most 8 packets a minute were sent again over the PCIe link, over the time since boot but at least an hour.
+    """At most 8 packets a minute were retransmitted over the PCIe link, on average since boot, at least over an hour.
 
     The counter begins when the driver is loaded, and links count while they are set up: eight healthy H100s had 106 to
     174. The average since boot can only understate the rate. A counter that has rolled over is a WARN.
     """
-    fine = "few packets were sent again"
+    fine = "few packets were retransmitted"
     return over_gpus(lambda gpu: replays(gpu, readings), limit("replays_per_minute"), fine)(readings, expected)
 
 
@@ -157,18 +157,18 @@ def replays(gpu: Evidence, readings: Evidence) -> Judged:
     if gpu.absent("health", "pcie_replays"):
         return SKIP, None, NO_LINK
     number = gpu.number("health", "pcie_replays")
-    untold = gpu.absent("health", "pcie_replay_rollovers")
-    if not untold and gpu.number("health", "pcie_replay_rollovers"):
+    unreported = gpu.absent("health", "pcie_replay_rollovers")
+    if not unreported and gpu.number("health", "pcie_replay_rollovers"):
         return WARN, number, "the replay counter has rolled over"
     if number <= limit("replays_per_minute") * limit("replay_minutes"):
         words = f"{number} replays; this driver does not report whether the counter has rolled over"
-        return (SKIP, number, words) if untold else (PASS, number, "")
+        return (SKIP, number, words) if unreported else (PASS, number, "")
     minutes = max(readings.amount("host", "uptime_s") / 60.0, limit("replay_minutes"))
     rate = number / minutes
     words = f"{number} replays, {rate:.1f} a minute since boot"
     if rate > limit("replays_per_minute"):
         return WARN, number, words
-    return (SKIP if untold else PASS, number, words)
+    return (SKIP if unreported else PASS, number, words)
 
 
 def c2c(gpu: Evidence) -> Judged:
@@ -188,7 +188,7 @@ def addressing(gpu: Evidence) -> Judged:
 
 
 def numa(readings: Evidence, expected: Evidence) -> Outcome:
-    """The host knows next to which processors each card sits, so that gpu-run can bind a training there."""
+    """The host knows which processors each card is next to, so that gpu-run can bind a training run to them."""
     nodes = readings.names("probe", "numa")
     lost = []
     for gpu in readings.each("probe", "gpus"):
@@ -252,7 +252,7 @@ CHECKS = (
         layer="system",
         level=QUICK,
         severity=WARN,
-        question="Is the PCIe link clean?",
+        question="Is the PCIe link free of errors?",
         judge=pcie_replays,
         unit="replays",
         action="Reseat the card and its riser; journalctl -k -b | grep -i aer",

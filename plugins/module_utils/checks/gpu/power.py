@@ -64,7 +64,8 @@ def held_down(gpu: Evidence, by_design: Collection[str]) -> Judged:
 def throttle_history(readings: Evidence, expected: Evidence) -> Outcome:
     """The hardware held the clocks down for heat or power for at most a minute, or 1 % of the time since boot.
 
-    The ordinary power limit (SW power cap) and the driver's own care (SW thermal) count on healthy cards, too.
+    The ordinary power limit (SW power cap) and the driver's own thermal control (SW thermal) also count on healthy
+    cards.
     """
     by_design = wanted_slowdowns(expected)
     return over_gpus(lambda gpu: held_for(gpu, by_design, readings), "little", "hardly ever held down")(
@@ -88,7 +89,7 @@ def held_for(gpu: Evidence, by_design: Collection[str], readings: Evidence) -> J
 
 
 def power_draw(gpu: Evidence) -> Judged:
-    """The card tells what it draws: more than nothing, and not half as much again as it may."""
+    """The card reports its power draw, which is above zero and at most one and a half times its limit."""
     if gpu.absent("power_draw_w"):
         return SKIP, None, "this card does not measure its power"
     now = gpu.amount("power_draw_w")
@@ -111,16 +112,16 @@ def module_power(gpu: Evidence) -> Judged:
 
 
 def power_limit(readings: Evidence, expected: Evidence) -> Outcome:
-    """The power limit is the card's own, or the one that system_tuning was told to set.
+    """The power limit is the card's own, or the one set in system_tuning.
 
-    A lowered limit costs speed without anybody looking for the cause here.
+    A lowered limit costs speed, and nobody looks for the cause here.
     """
     chosen = tuned_to(readings, "gpu_power_limit")
     if not chosen:
         return over_gpus(own_limit, "its default", "the card's own limit", restored_or_kept)(readings, expected)
     if not chosen.isdigit():
         raise Unreadable(f"gpu_power_limit in tuning.json is not a number of watts: {chosen!r}", "readings.tuning")
-    fine = f"{chosen} W, as system_tuning was told to set"
+    fine = f"{chosen} W, as set in system_tuning"
     return over_gpus(lambda gpu: chosen_limit(gpu, int(chosen)), int(chosen), fine, lambda _gpus: TUNE)(
         readings, expected
     )
@@ -151,7 +152,7 @@ def restored_or_kept(gpus: List[Evidence]) -> str:
 def chosen_limit(gpu: Evidence, chosen: float) -> Judged:
     now = gpu.amount("power_limit_w")
     fits = abs(now - chosen) <= limit("power_tolerance")
-    return (PASS if fits else WARN, now, f"limited to {now:g} W, system_tuning was told to set {chosen} W")
+    return (PASS if fits else WARN, now, f"limited to {now:g} W, system_tuning is set to {chosen} W")
 
 
 def source(name: str) -> str:

@@ -25,12 +25,12 @@ def pending(part: str, name: str) -> Rule:
         waits = gpu.flag("health", name)
         return (FAIL if waits else PASS, "yes" if waits else "no", f"a repair of the {part} waits for a reset")
 
-    rule.__doc__ = f"No repair of the card's {part} waits for a reset; drivers from 570 on report this."
+    rule.__doc__ = f"No repair of the card's {part} is waiting for a reset; drivers from 570 on report this."
     return rule
 
 
 def unrepairable(gpu: Evidence) -> Judged:
-    """The driver does not call the card's memory beyond repair, which is its last word; drivers from 590 on say it."""
+    """The driver does not call the card's memory beyond repair, which is final; drivers from 590 on report this."""
     if gpu.absent("health", "unrepairable_memory"):
         return SKIP, None, "this driver or card does not report whether memory is beyond repair"
     flag = gpu.flag("health", "unrepairable_memory")
@@ -83,7 +83,7 @@ CHECKS = (
         question="Is a repair of a memory channel pending?",
         rule=pending("memory channels", "channel_repair_pending"),
         expected_value="no",
-        fine="no repair waits",
+        fine="no repair is pending",
         action=RESET_IT.format("ADDRESS"),
         repair=reset,
         source="nvml.h nvmlDeviceGetRepairStatus: pending until the next reset",
@@ -95,7 +95,7 @@ CHECKS = (
         question="Is a repair of a processing cluster pending?",
         rule=pending("processing clusters", "tpc_repair_pending"),
         expected_value="no",
-        fine="no repair waits",
+        fine="no repair is pending",
         action=RESET_IT.format("ADDRESS"),
         repair=reset,
         source="nvml.h nvmlDeviceGetRepairStatus: pending until the next reset",

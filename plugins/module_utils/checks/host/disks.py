@@ -25,10 +25,11 @@ LIVE = ("live", "running")
 
 
 def disks(readings: Evidence, expected: Evidence) -> Outcome:
-    """No disk calls itself failing, none has used up its planned life, and the kernel still talks to all of them.
+    """No disk reports that it is failing, none has used up its rated life, and the kernel can still reach all of them.
 
-    Virtual disks have no health of their own. smartctl is no part of the toolkit: without it the kernel's word alone is
-    no proof of health, and its absence no proof of damage, so the check is skipped and says what would be needed.
+    Virtual disks have no health of their own. smartctl is not part of the toolkit: without it, what the kernel reports
+    does not prove that a disk is healthy, and a missing smartctl does not prove damage, so the check is skipped and
+    says what would be needed.
     """
     if in_container(readings):
         return skipped(in_container(readings))
@@ -54,7 +55,7 @@ def disks(readings: Evidence, expected: Evidence) -> Outcome:
     if worn:
         return warned(len(worn), 0, "; ".join(worn))
     if unasked:
-        return skipped(f"the kernel reaches {', '.join(unasked)}; smartctl, which reports more, is not installed")
+        return skipped(f"the kernel can access {', '.join(unasked)}; smartctl, which reports more, is not installed")
     if not found:
         return unknown("no disk was checked")
     return passed(0, 0, f"{len(found)} disks report that they are healthy")
@@ -78,7 +79,7 @@ CHECKS = (
         judge=disks,
         unit="disks",
         needs_gpu=False,
-        action="Look at smartctl -a for the disk that is named, save its data, and have it replaced.",
+        action="Look at smartctl -a for the disk that is named, back up its data, and have it replaced.",
         source="gcm check_blockdev, aznhc: SMART; NVMe base specification: percentage used, critical warning",
         readers=(DISKS,),
     ),

@@ -68,7 +68,7 @@ def worst_of(found: List[Evidence], judge: Callable[[Evidence], Tuple[int, int]]
 
 
 def disk_space(readings: Evidence, expected: Evidence) -> Outcome:
-    """There is room on /, /boot, /var, /opt/gpuwright, and in the folders of data and runs, each with its own floor."""
+    """/, /boot, /var, /opt/gpuwright and the folders of data and runs each have their own minimum of free space."""
     found, others = rows(readings)
     if not found + others:
         return unknown("no file system was checked")
@@ -150,7 +150,7 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=DRAIN,
-        question="Is there room on the disks?",
+        question="Is there enough free space on the disks?",
         judge=disk_space,
         unit="MiB",
         needs_gpu=False,

@@ -36,13 +36,13 @@ GOOD_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_coun
 
 
 def environment(readings: Evidence, expected: Evidence) -> Outcome:
-    """No variable that disturbs CUDA programs is set for everybody in /etc/environment."""
+    """No variable that interferes with CUDA programs is set for everybody in /etc/environment."""
     names = {name.text() for name in readings.each("host", "environment")}
     bad = sorted(names.intersection(BAD_VARIABLES))
     if bad:
         action = "Run: sed -i -E '/^ *({}) *=/d' /etc/environment ; then log in again."
         return warned(", ".join(bad), "none", f"set for all users: {', '.join(bad)}", action.format("|".join(bad)))
-    return passed("none", "none", "nothing that disturbs CUDA programs")
+    return passed("none", "none", "nothing that interferes with CUDA programs")
 
 
 def in_container(readings: Evidence) -> str:
@@ -53,7 +53,7 @@ def in_container(readings: Evidence) -> str:
 
 
 def clock_source(readings: Evidence, expected: Evidence) -> Outcome:
-    """The kernel reads time from a fast clock; a slow one (hpet, acpi_pm) costs every program that asks often."""
+    """The kernel reads time from a fast clock; a slow one (hpet, acpi_pm) slows down programs that read it often."""
     if in_container(readings):
         return skipped(in_container(readings))
     value = readings.text("host", "clock_source")
@@ -63,7 +63,7 @@ def clock_source(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def governor(readings: Evidence, expected: Evidence) -> Outcome:
-    """Every processor has the governor `performance`, or the one that system_tuning was told to set.
+    """Every processor has the governor `performance`, or the one set in system_tuning.
 
     Others slow down the thread that feeds the GPU between steps.
     """
@@ -74,7 +74,7 @@ def governor(readings: Evidence, expected: Evidence) -> Outcome:
     names = [name.text() for name in readings.each("host", "governors")]
     chosen = tuned_to(readings, "cpu_governor")
     wanted = chosen or "performance"
-    why = ", as system_tuning was told to set" if chosen else ""
+    why = ", as set in system_tuning" if chosen else ""
     if names != [wanted]:
         action = SET_GOVERNOR.format(wanted) if not chosen else TUNE
         return warned(", ".join(names), wanted, f"governor: {', '.join(names)} instead of {wanted}{why}", action)
@@ -97,7 +97,7 @@ CHECKS = (
         layer="system",
         level=QUICK,
         severity=WARN,
-        question="Is the environment free of settings that disturb CUDA?",
+        question="Is the environment free of settings that interfere with CUDA?",
         judge=environment,
         action="Remove the lines from /etc/environment, and log in again.",
         source="DCGM checkForBadEnvVaribles",
@@ -110,7 +110,7 @@ CHECKS = (
         question="Is reading the clock cheap?",
         judge=clock_source,
         needs_gpu=False,
-        action="See why the kernel left tsc: journalctl -k -b | grep -i clocksource ; update the firmware.",
+        action="See why the kernel stopped using tsc: journalctl -k -b | grep -i clocksource ; update the firmware.",
         source="gcm check_processor.py",
     ),
     Check(

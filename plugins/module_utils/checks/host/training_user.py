@@ -18,7 +18,7 @@ ADMINISTRATORS = ("root", "wheel", "sudo", "docker")
 
 
 def training_user(readings: Evidence, expected: Evidence) -> Outcome:
-    """Trainings run as a user of their own who cannot log in: no shell, locked password, no administrator's group."""
+    """Training runs use an account that cannot log in: no shell, locked password, in no administrators' group."""
     name = expected.text("training_user")
     if readings.absent("training_user"):
         return failed("missing", name, f"there is no local user {name}")

@@ -27,7 +27,7 @@ def tuned_to(readings: Evidence, name: str) -> str:
 
 
 def tuning(readings: Evidence, expected: Evidence) -> Outcome:
-    """Every setting that was applied is still in force; tuned, sysctl.d, a reboot or a hand may have changed it."""
+    """Every setting that was applied is still in force; tuned, sysctl.d, a reboot or a person may have changed it."""
     if readings.absent("tuning"):
         return skipped("this node is not tuned: /etc/gpuwright/tuning.json is not there")
     rows = readings.each("tuning")

@@ -233,7 +233,7 @@ CHECKS = (
         "kernel.remote_storage",
         "",
         "Did a file server stop answering?",
-        "No server of NFS, Lustre, CephFS or SMB left this node without an answer (WARN) until it answered again.",
+        "No NFS, Lustre, CephFS or SMB server stopped responding to this node (WARN), or it has responded again since.",
         "no file server stopped answering since the boot",
         LOOK + " | grep -iE 'not responding|Lustre|ceph|CIFS' ; look at the server and the network in between; a "
         "training run that reads from it hangs or has lost its files.",

@@ -21,7 +21,7 @@ Rows = Optional[List[Dict[str, Any]]]
 
 
 def xid(readings: Evidence, expected: Evidence) -> Outcome:
-    """No Xid of this boot asks for an action, by NVIDIA's catalogue; programs' errors and unknown codes are warned of.
+    """No Xid of this boot asks for an action, by NVIDIA's catalogue; programs' errors and unknown codes are warnings.
 
     The log must be readable and reach back to the boot. The words of the line decide where they say more than the code
     (144 to 150, 154); 109 fails when it repeats; 45 never decides. What a reset, a reload of the driver or Xid 154 to
@@ -35,9 +35,9 @@ def xid(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def sxid(readings: Evidence, expected: Evidence) -> Outcome:
-    """No fatal SXid (error of an NVSwitch) in this boot; one that is not fatal, or does not say, is warned of.
+    """No fatal SXid (error of an NVSwitch) in this boot; one that is not fatal, or does not say, is a warning.
 
-    The line's own word decides. A reload of the driver closes it.
+    The severity in the line itself decides. A reload of the driver closes it.
     """
     if readings.absent("kernel_log"):
         return skipped(NO_LOG)
@@ -47,7 +47,7 @@ def sxid(readings: Evidence, expected: Evidence) -> Outcome:
 
 
 def gpu_lost(readings: Evidence, expected: Evidence) -> Outcome:
-    """No GPU has fallen off the bus in this boot, said by an Xid 79 or in the driver's words alone.
+    """No GPU has fallen off the bus in this boot, reported by an Xid 79 or only by the driver's own message.
 
     Nothing closes it before the next boot: no reset, no reload of the driver, no override, no acknowledgement.
     """

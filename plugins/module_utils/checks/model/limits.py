@@ -25,9 +25,10 @@ FILES = 1048576
 
 
 def limits(readings: Evidence, expected: Evidence) -> Outcome:
-    """A training may pin 16 GiB of memory or more, and open 1048576 files: data workers pass files on.
+    """A training run may pin 16 GiB of memory or more, and open 1048576 files, since data workers pass files on.
 
-    What the smoke test had counts, since it runs as trainings do; a container cannot have more than its host gives it.
+    The limits of the smoke test count, since it runs as training runs do; a container cannot have more than its host
+    gives it.
     """
     if in_container(readings):
         return skipped(in_container(readings))

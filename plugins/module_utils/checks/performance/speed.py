@@ -160,7 +160,7 @@ def all_reduce(readings: Evidence, devices: List[Evidence]) -> Outcome:
 
 @on_measured(SLOW_CARD, at_least=2)
 def spread(readings: Evidence, devices: List[Evidence]) -> Outcome:
-    """GPUs of one model on one node multiply equally fast, within 5 %: the slow one holds up a training on all."""
+    """GPUs of one model on one node multiply equally fast, within 5 %: a slow one holds up a training run on all."""
     if len({device.text("name") for device in devices}) > 1:
         return skipped("the GPUs are of different models")
     values = {device.device("device"): device.amount("measures", "matmul_fp32_tflops", "value") for device in devices}
@@ -250,7 +250,7 @@ CHECKS = tuple(
     ),
     deep(
         "numa",
-        "Is the host right about which processors are near?",
+        "Does the host report correctly which processors are near?",
         WRONG_NODE,
         near_and_far,
         source="own: two measurements of one link differ by less than 10 %",

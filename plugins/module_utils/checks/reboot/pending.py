@@ -14,7 +14,7 @@ from ...verdict.evidence import Evidence
 
 
 def reboot_pending(readings: Evidence, expected: Evidence) -> Outcome:
-    """Nothing of what is installed waits for a reboot; computed from the state of the node, not from what a run did."""
+    """Nothing that is installed waits for a reboot; computed from the state of the node, not from what a run did."""
     if not readings.flag("probe", "reboot", "required"):
         return passed("no", "no", "no reboot is needed")
     reasons = [str(reason.value) for reason in readings.each("probe", "reboot", "reasons")]

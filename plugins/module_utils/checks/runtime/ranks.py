@@ -18,7 +18,7 @@ def placement(readings: Evidence, expected: Evidence) -> Outcome:
     wrong = findings(ranks)
     if wrong:
         return warned(len(wrong), 0, "; ".join(wrong))
-    return passed(0, 0, f"{len(ranks)} running rank(s) do not disturb each other")
+    return passed(0, 0, f"{len(ranks)} running rank(s) do not interfere with each other")
 
 
 def _rank(row: Evidence) -> RunningRank:
@@ -48,7 +48,7 @@ CHECKS = (
         layer="system",
         level=STANDARD,
         severity=WARN,
-        question="Are the running ranks placed so that they do not disturb each other?",
+        question="Are the running ranks placed so that they do not interfere with each other?",
         judge=placement,
         unit="findings",
         action="Start each rank with gpu-run: torchrun --nproc-per-node=8 --no-python gpu-run -- python train.py ; "

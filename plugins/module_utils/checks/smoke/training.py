@@ -85,10 +85,10 @@ def where_run(judge: Judge) -> Judge:
 
 @where_run
 def amp(readings: Evidence, expected: Evidence) -> Outcome:
-    """The test found no problem, ran where it was told to, on every GPU, and really trained in both precisions.
+    """The test found no problem, ran where it was supposed to, on every GPU, and really trained in both precisions.
 
     The test itself judges losses, steps and memory; here its numbers must also bear it out: a scaler that skips every
-    step, or a training that silently ran on the CPU, is no pass.
+    step, or a training that silently ran on the CPU, is not a pass.
     """
     wanted = expected.text("smoke_device")
     smoke = readings.at("smoke")
@@ -152,7 +152,7 @@ def speed_ratio(readings: Evidence, expected: Evidence) -> Outcome:
 
 @where_run
 def parallel(readings: Evidence, expected: Evidence) -> Outcome:
-    """A training over all GPUs at once ended with the same gradients and parameters in every one of them.
+    """A training run over all GPUs at once ended with the same gradients and parameters in every one of them.
 
     On a CPU two processes stand for the GPUs, so that the software is tried.
     """
@@ -178,7 +178,7 @@ def parallel(readings: Evidence, expected: Evidence) -> Outcome:
 
 @where_run
 def sandbox(readings: Evidence, expected: Evidence) -> Outcome:
-    """The smoke test ran in the sandbox of the training service, so what it says holds for trainings as a service."""
+    """The smoke test ran in the sandbox of the training service, so its result holds for training runs as a service."""
     if readings.absent("smoke", "sandbox"):
         reason = readings.text("smoke", "sandbox_because")
         return warned("none", "a service's", f"run without the service's sandbox: {reason}")

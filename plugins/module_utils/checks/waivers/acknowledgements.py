@@ -105,9 +105,9 @@ def parse_entries(entries: Any) -> List[Entry]:
             if name not in entry or not FORM[name](entry[name]):
                 raise ValueError(f"an acknowledgement has {name} {entry.get(name)!r}")
         if not 0 < age_seconds(entry["when"], entry["until"]) <= LONGEST_DAYS * SECONDS["d"]:
-            raise ValueError("an acknowledgement holds from {when} to {until}".format(**entry))
+            raise ValueError("an acknowledgement is valid from {when} to {until}".format(**entry))
     if len({entry["id"] for entry in entries}) != len(entries):
-        raise ValueError("one thing is acknowledged twice")
+        raise ValueError("the same thing is acknowledged twice")
     return entries
 
 

@@ -18,7 +18,7 @@ RESTORE = "Run: mv {0} {0}.damaged ; then acknowledge again what is still accept
 
 
 def valid(readings: Evidence, expected: Evidence) -> Outcome:
-    """The file of acknowledgements can be believed, none of them is for a check that may not be waived, and every check
+    """The file of acknowledgements can be trusted, none of them is for a check that may not be waived, and every check
     that the inventory switches off exists and may be switched off. An invalid one has no effect and is a WARN.
 
     A damaged file does not close the gate by itself: without acknowledgements every finding counts.

@@ -205,7 +205,7 @@ def _manifest(data: bytes) -> Optional[Dict[str, Any]]:
     try:
         record = json.loads(data.decode("utf-8"))
     except RecursionError:
-        raise ValueError(f"{MANIFEST} is nested too deep")
+        raise ValueError(f"{MANIFEST} is nested too deeply")
     fits = isinstance(record, dict) and isinstance(record.get("files"), list) and "identity" in record
     return record if fits else None
 

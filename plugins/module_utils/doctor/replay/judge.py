@@ -158,7 +158,7 @@ def _record(piece: Piece, name: str) -> dict:
     try:
         value = json.loads(piece.members[name].decode("utf-8"))
     except RecursionError:
-        raise ValueError(f"{name} is nested too deep")
+        raise ValueError(f"{name} is nested too deeply")
     if not isinstance(value, dict):
         raise ValueError(f"{name} holds no record")
     return value

@@ -45,7 +45,7 @@ def settle(parser: argparse.ArgumentParser, options: argparse.Namespace, is_pyz:
         if getattr(options, name):
             parser.error("--scan --{}: only one of them; a scan looks at no records and keeps none".format(name))
     if options.level == DEEP:
-        parser.error("--scan --level deep: expected quick or standard; a scan brings no PyTorch to measure with")
+        parser.error("--scan --level deep: expected quick or standard; a scan has no PyTorch to measure with")
 
 
 def own_command(is_pyz: bool, name: Optional[str] = None) -> str:

@@ -58,7 +58,7 @@ def parse_overrides(text: str) -> List[Dict[str, Any]]:
     rows = []
     for kind, codes in _tree(_entries(text)):
         if kind.key not in KINDS:
-            raise _error(kind.line, f"{kind.key!r} is none of {', '.join(KINDS)}")
+            raise _error(kind.line, f"{kind.key!r} is not one of {', '.join(KINDS)}")
         rows += [_row(kind.key, code, fields) for code, fields in codes]
     return rows
 
@@ -144,7 +144,7 @@ def _tree(entries: List[Entry]) -> List[Tuple[Entry, List[Tuple[Entry, List[Entr
         if above and entry.indent != depths[level]:
             raise _error(entry.line, f"{entry.indent} spaces where {depths[level]} were used before")
         if level < 2 and entry.value is not None:
-            raise _error(entry.line, f"{entry.key!r} takes no value in its line")
+            raise _error(entry.line, f"{entry.key!r} takes no value on its line")
         if entry.key in above:
             raise _error(entry.line, f"a second {entry.key!r}")
         depths[level] = entry.indent
@@ -163,19 +163,19 @@ def _row(kind: str, code: Entry, fields: List[Entry]) -> Dict[str, Any]:
     row = {"kind": kind, "code": int(code.key), "action": "", "remedy": "", "line": code.line}
     for field in fields:
         if field.key not in FIELDS:
-            raise _error(field.line, f"{field.key!r} is none of {', '.join(FIELDS)}")
+            raise _error(field.line, f"{field.key!r} is not one of {', '.join(FIELDS)}")
         if not field.value:
             raise _error(field.line, f"{field.key} has no value")
         row[field.key] = field.value
         if field.key == "class" and field.value not in CLASSES:
-            raise _error(field.line, f"class {field.value!r} is none of {', '.join(CLASSES)}")
+            raise _error(field.line, f"class {field.value!r} is not one of {', '.join(CLASSES)}")
         if field.key == "remedy" and field.value not in REMEDIES:
-            raise _error(field.line, f"remedy {field.value!r} is none of {', '.join(REMEDIES)}")
+            raise _error(field.line, f"remedy {field.value!r} is not one of {', '.join(REMEDIES)}")
     for name in NEEDED:
         if name not in row:
             raise _error(code.line, f"{kind} {code.key} has no {name}")
     if row["remedy"] and row["class"] != FAIL:
-        raise _error(code.line, "a remedy goes with class fail only")
+        raise _error(code.line, "a remedy is allowed only with class fail")
     return row
 
 

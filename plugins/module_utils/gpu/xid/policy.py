@@ -77,7 +77,7 @@ def judge_xid(code: int, text: str, count: int = 1, overrides: Sequence[Dict[str
             if re.search(other.words, text):
                 found = Judged(other.kind, other.meaning, row.action, other.remedy)
         if row.repeat and count >= row.repeat:
-            found = found._replace(kind=FAIL, meaning=f"{row.meaning}, again and again")
+            found = found._replace(kind=FAIL, meaning=f"{row.meaning}, repeatedly")
     return _overridden(found, "xid", code, overrides)
 
 

@@ -49,10 +49,10 @@ SXID_MILD = {
     22012: "Minion interrupt",
     22013: "Minion link request",
     **{
-        code: "corrected single bit memory error"
+        code: "corrected single-bit memory error"
         for code in (11012, 11021, 11022, 11023, 12021, 12023, 15008, 15011, 19049, 19055, 19057, 19059, 19062)
     },
-    **{code: "corrected single bit memory error" for code in (19065, 19068, 19071, 24001, 24002, 24003)},
+    **{code: "corrected single-bit memory error" for code in (19065, 19068, 19071, 24001, 24002, 24003)},
 }
 SXID = {
     **{code: Row(FAIL, meaning, RESET, SWITCH, "F") for code, meaning in SXID_FATAL.items()},

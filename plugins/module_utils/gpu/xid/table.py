@@ -86,7 +86,7 @@ def _by_word(unit: str) -> Row:
 
 # Both report memory faults; Volta and older retire pages, later ones remap rows, and the line says which.
 RETIRED = Variant(
-    "[Pp]age [Rr]etire", WARN, "", "a page of memory was retired; it goes out of use when the driver reloads"
+    "[Pp]age [Rr]etire", WARN, "", "a page of memory was retired; it is taken out of use when the driver reloads"
 )
 NOT_RETIRED = Variant("[Pp]age [Rr]etire|retire page", FAIL, RESET, "a broken page of memory could not be retired")
 
@@ -109,8 +109,8 @@ XID = {
     44: Row(WARN, "fault in a context switch"),
     45: Row(COMPANION, "a program was killed, and what it ran was removed", source="C, A"),
     46: _fails("the GPU stopped processing"),
-    48: _fails("double bit memory error", RESET, MEMORY, "C, V"),
-    51: Row(WARN, "the scheduler of the GPU met a bad group of channels"),
+    48: _fails("double-bit memory error", RESET, MEMORY, "C, V"),
+    51: Row(WARN, "the scheduler of the GPU encountered a bad group of channels"),
     54: _fails("auxiliary power is not connected to the card", POWER_CYCLE, CABLES),
     56: Row(WARN, "display engine error", source="V"),
     57: Row(WARN, "error while the memory interface was programmed", source="V"),
@@ -119,7 +119,7 @@ XID = {
     60: Row(WARN, "video processor exception"),
     61: Row(WARN, "internal micro-controller breakpoint or warning", source="V"),
     62: _fails("internal micro-controller halt"),
-    63: Row(WARN, "a row of memory was remapped; it goes out of use at the next reset", variants=(RETIRED,)),
+    63: Row(WARN, "a row of memory was remapped; it is taken out of use at the next reset", variants=(RETIRED,)),
     64: _fails("broken memory could not be remapped", RESET, MEMORY, "C, V", (NOT_RETIRED,)),
     65: Row(WARN, "video processor exception", source="V"),
     66: Row(WARN, "illegal access by the driver"),
@@ -132,7 +132,7 @@ XID = {
     80: Row(WARN, "corrupted data was sent to the GPU"),
     81: Row(WARN, "VGA subsystem error", source="V"),
     86: Row(WARN, "exception of the optical flow engine: the program that used it failed"),
-    92: Row(WARN, "many single bit memory errors"),
+    92: Row(WARN, "many single-bit memory errors"),
     93: Row(WARN, "the InfoROM is written too often"),
     94: Row(WARN, "contained memory error: the program that hit it was stopped"),
     95: _fails("uncontained memory error"),

@@ -110,11 +110,11 @@ def parse_signature_lists(data: bytes) -> List[bytes]:
     found, place = [], 0
     while place < len(data):
         if place + LIST_HEAD.size > len(data):
-            raise ValueError("a signature list ends within its head")
+            raise ValueError("a signature list ends within its header")
         kind, size, header, each = LIST_HEAD.unpack_from(data, place)
         start, end = place + LIST_HEAD.size + header, place + size
         if end > len(data) or start > end or each <= OWNER_BYTES or (end - start) % each:
-            raise ValueError("a signature list has sizes that do not fit")
+            raise ValueError("a signature list has inconsistent sizes")
         if kind == X509:
             found += [data[entry + OWNER_BYTES : entry + each] for entry in range(start, end, each)]
         place = end

@@ -30,7 +30,7 @@ def hash_problem(text: str) -> str:
     if _parse(text):
         return ""
     if text.startswith("$y$") or text.startswith("$gy$") or text.startswith("$7$"):
-        return f"the password's hash is made by yescrypt or scrypt, which MokManager does not know. {MAKE_IT}"
+        return f"the password's hash was made with yescrypt or scrypt, which MokManager does not support. {MAKE_IT}"
     if text.startswith("$"):
         return f"the password's hash is not of the forms $6$SALT$HASH, $5$SALT$HASH or $2y$. {MAKE_IT}"
     return f"the value is not a hash (crypt(3): $6$SALT$HASH); a password itself must not be given here. {MAKE_IT}"

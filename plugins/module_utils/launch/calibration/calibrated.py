@@ -110,7 +110,7 @@ def calibrated_arm(root: str = "/") -> Arm:
 
 
 def _lost(fault: str) -> Arm:
-    problem = f"{CALIBRATED_PATH} {fault}; the usual choices are used until gpu-run --calibrate has run again"
+    problem = f"{CALIBRATED_PATH} {fault}; the defaults are used until gpu-run --calibrate has run again"
     return Arm("none", "", "the calibration " + fault, problem)
 
 

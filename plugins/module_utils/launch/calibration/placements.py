@@ -34,7 +34,7 @@ def why_not_measured(
         return "several ranks divide the host, so their placement is not compared"
     for name in ("node", "numa", "memory", "threads"):
         if getattr(options, name) is not None:
-            return f"option --{name} says it"
+            return f"option --{name} sets it"
     if policy_numa != CALIBRATED:
         return f"the policy names {policy_numa}, which takes precedence"
     if environ.get("OMP_NUM_THREADS"):

@@ -106,7 +106,7 @@ def judge(
     if not proven:
         best = max(((row["median_ratio"], arm) for arm, row in table.items()), default=None)
         closest = f"; the best was {best[1]} with {best[0]:.3f}x" if best else ""
-        why = "no {} was faster outside the noise of {:.1%} in {} rounds{}"
+        why = "no {} was faster beyond the noise of {:.1%} in {} rounds{}"
         return base, why.format(kind, noise, len(rounds), closest), table, noise_of_base
     ratio, arm = max(proven)
     why = "{:.3f}x {} in the median of {} rounds, faster in {} of them, noise {:.1%}"

@@ -103,7 +103,7 @@ ROWS = [
         UNKNOWN,
         "says nothing",
     ),
-    ("driver.retired_pages", {SMI_GPU: A100}, {}, PASS, "no broken memory"),
+    ("driver.retired_pages", {SMI_GPU: A100}, {}, PASS, "no faulty memory"),
     ("driver.retired_pages", {SMI_GPU: {**A100, "remapped_rows_pending": True}}, {}, FAIL, "waits"),
     ("driver.retired_pages", {SMI_GPU: {**A100, "remapped_rows_failure": True}}, {}, FAIL, "no spare memory"),
     (

@@ -35,7 +35,7 @@ ROWS: list[tuple[str, Changes, dict[str, object], str, str]] = [
         PASS,
         "schedutil, as system_t",
     ),
-    ("host.cpu_governor", {TUNING: TUNED_CPU}, {}, WARN, "performance instead of schedutil, as system_tuning was told"),
+    ("host.cpu_governor", {TUNING: TUNED_CPU}, {}, WARN, "performance instead of schedutil, as set in system_tuning"),
     ("host.cpu_governor", {("tuning",): None}, {}, PASS, "run with performance"),
     ("host.cpu_governor", {("tuning",): {"unreadable": "not JSON"}}, {}, UNKNOWN, "not JSON"),
     ("host.cpu_governor", {TUNING: {**TUNED_CPU, "wanted": "unknown"}}, {}, UNKNOWN, "wanted"),

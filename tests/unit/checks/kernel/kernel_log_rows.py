@@ -88,7 +88,7 @@ ROWS = [
     ("kernel.xid", {XIDS: [event(106)]}, {}, PASS, "no event that needs an action (106 on"),
     ("kernel.xid", {XIDS: []}, {}, PASS, "no Xid since the boot"),
     ("kernel.xid", {XIDS: [event(109, count=1)]}, {}, WARN, "109 on 0000:3b:00: a context switch timed out"),
-    ("kernel.xid", {XIDS: [event(109, count=2)]}, {}, FAIL, "again and again"),
+    ("kernel.xid", {XIDS: [event(109, count=2)]}, {}, FAIL, "repeatedly"),
     ("kernel.xid", {XIDS: [event(144, "144, SAW_MVB Nonfatal XC0")]}, {}, WARN, "144 on 0000:3b:00: NVLink SAW error"),
     ("kernel.xid", {XIDS: [event(144, "144, SAW_MVB Fatal XC0")]}, {}, FAIL, "144 on 0000:3b:00: NVLink SAW error"),
     ("kernel.xid", {XIDS: [event(154, XID_154 + "0x0 (None)")]}, {}, PASS, "no longer asks for a recovery"),

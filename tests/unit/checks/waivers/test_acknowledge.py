@@ -135,7 +135,7 @@ def test_what_is_kept_of_it(doctor, node, lanes):  # noqa: F811
         (["--acknowledge", "gpu.sram", "--reason", "x", "--for", "91d"], "--for: 91d is too long"),
         (["--acknowledge", "gpu.sram", "--reason", "x", "--for", "soon"], "--for: 'soon' is not a duration"),
         (["--acknowledge", "gpu.sram", "--reason", "x", "--gate"], "not allowed with argument"),
-        (["--acknowledge", "gpu.sram", "--reason", "x", "--record", "9"], "leave out --record"),
+        (["--acknowledge", "gpu.sram", "--reason", "x", "--record", "9"], "omit --record"),
         (["--reason", "x"], "belong to --acknowledge"),
         (["--for", "7d"], "belong to --acknowledge"),
         (["--withdraw", "gpu.sram"], "gpu.sram is not acknowledged; acknowledged: nothing is"),

@@ -1,4 +1,4 @@
-"""Rows of test_checks_sad_paths: waivers that cannot be followed, cards that fail again and again."""
+"""Rows of test_checks_sad_paths: waivers that cannot be followed, cards that fail repeatedly."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_what_fits_is_said_and_marked(question: tuple[Any, ...]) -> None:
     # What was tried on no host says so.
     elsewhere = machine == "aarch64" or card.startswith("G")
     which = "only a container" if system.startswith("debian") else "no host"
-    assert elsewhere or any(f"{which} of it was there" in text for text in plan["warnings"])
+    assert elsewhere or any(f"{which} with it was available" in text for text in plan["warnings"])
     assert plan["warnings"][0].startswith(NOTHING) == elsewhere
     # Nobody is sent to make a lock for a run that would be refused.
     assert any("make lock" in text for text in plan["warnings"]) != elsewhere

@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     named = bool(words) and not words[0].startswith("-") and "=" not in words[0]
     name = words.pop(0) if named else DEFAULT
     if name not in COMMANDS:
-        return complain(f"{name!r} is no command; commands: {', '.join(COMMANDS)}", EXIT_USAGE)
+        return complain(f"{name!r} is not a command; commands: {', '.join(COMMANDS)}", EXIT_USAGE)
     try:
         command = importlib.import_module(f"{__package__}.commands.{name}")
         parser = argparse.ArgumentParser(f"train-gan {name}", description=command.__doc__, allow_abbrev=False)

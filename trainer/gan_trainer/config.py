@@ -33,7 +33,7 @@ class Config:
     run_dir: str = option("runs/default", "folder for the run's config, statistics and checkpoints")
     device: str = option("auto", "where to train; auto is the GPU if there is one", choices=("auto", "cuda", "cpu"))
     precision: str = option("auto", "see precision.py", choices=("auto", "fp32", "tf32", "fp16", "bf16"))
-    seed: int = option(0, "start of all random numbers", 0, 2**31 - 1)
+    seed: int = option(0, "seed of all random numbers", 0, 2**31 - 1)
 
     task: str = option("gan", "what is trained: tasks/", choices=("gan", "flow"), own=True)
     options: dict = option({}, "settings of your own package, as `options: {depth: 3}`; it reads config.options")
@@ -44,10 +44,12 @@ class Config:
     classes: int = option(0, "classes to train with, as many as the data has; 0 trains without", 0, 100_000)
     synthetic_images: int = option(10_000, "size of the synthetic set", 1, 10**9)
     image_size: int = option(64, "pixels along an edge", choices=SIZES)
-    background: str = option("white", "what the transparent parts of an image show", choices=("white", "black", "grey"))
-    flip: bool = option(False, "mirror half of the images, others in each step; not for text or faces that have a side")
+    background: str = option(
+        "white", "background of the transparent parts of an image", choices=("white", "black", "grey")
+    )
+    flip: bool = option(False, "mirror half of the images at random; not for text, or faces that have a side")
     max_bad_images: int = option(10, "unreadable images after which a data worker gives up", 0, 10**9)
-    cache_dir: str = option("", "folder for decoded images, memory-mapped; empty decodes anew in every epoch")
+    cache_dir: str = option("", "folder for decoded images, memory-mapped; empty decodes again in every epoch")
     num_workers: int = option(-1, "data worker processes; -1 follows the CPUs next to the GPU (workers.py)", -1, 256)
     prefetch_factor: int = option(4, "batches that each data worker prepares ahead", 1, 64)
 
@@ -60,8 +62,8 @@ class Config:
     penalty_every: int = option(1, "steps between two penalties, each weighted by this number (lazy)", 1, 1024)
     # Worth trying below some 10,000 images; see models/augment.py.
     augment: str = option("none", "of what the discriminator sees", choices=("none", "diff", "ada"))
-    augment_target: float = option(0.6, "ada: sign of the real images' outputs that is aimed at", -1.0, 1.0)
-    augment_images: int = option(500_000, "ada: images in which its strength may go from 0 to 1", 1, 10**9)
+    augment_target: float = option(0.6, "ada: target for the sign of the outputs for real images", -1.0, 1.0)
+    augment_images: int = option(500_000, "ada: number of images over which its strength may go from 0 to 1", 1, 10**9)
     flow_steps: int = option(16, "task flow: steps from noise to an image, two passes each", 1, 1000)
     ema_decay: float = option(0.999, "decay of the averaged generator", 0.0, 0.999999)
     # StyleGAN2 and its successors take 0.05.
@@ -79,15 +81,15 @@ class Config:
         "linear", "with the batch; linear is lr * batch_size / 32, sqrt its root", choices=("linear", "sqrt", "none")
     )
     # Published GANs go up to 0.0025 with Adam (StyleGAN2).
-    lr_limit: float = option(2e-3, "learning rate above which scaling does not go", 1e-9, 1.0)
+    lr_limit: float = option(2e-3, "upper limit of the scaled learning rate", 1e-9, 1.0)
     warmup_steps: int = option(0, "steps in which the learning rate rises from 0", 0, 10**9)
     lr_schedule: str = option("constant", "after the warm-up", choices=("constant", "cosine"))
     # The values at its start are those of R3GAN's published configurations (Huang et al. 2024).
-    burn_in_steps: int = option(0, "steps in which rates, penalties, beta2 and average get to their values", 0, 10**9)
+    burn_in_steps: int = option(0, "steps in which rates, penalties, beta2 and average reach their values", 0, 10**9)
     burn_in_lr: float = option(4.0, "times the learning rates, at the start of the burn-in", 1e-3, 1e3)
     burn_in_gamma: float = option(10.0, "times r1_gamma and r2_gamma, at its start", 1e-3, 1e4)
     burn_in_beta2: float = option(0.9, "beta2 at its start", 0.0, 0.999999)
-    lr_floor: float = option(0.01, "part of the learning rate at which the cosine ends", 0.0, 1.0)
+    lr_floor: float = option(0.01, "fraction of the learning rate at which the cosine ends", 0.0, 1.0)
     beta1: float = option(0.5, "decay of Adam's first moment", 0.0, 0.9999)
     beta2: float = option(0.999, "decay of Adam's second moment", 0.0, 0.999999)
     clip_grad_norm: float = option(0.0, "largest norm of a network's gradient; 0 does not clip", 0.0, 1e9)
@@ -102,10 +104,10 @@ class Config:
     expandable_segments: bool = option(True, "GPU memory allocator with less fragmentation")
     sync_batchnorm: bool = option(True, "batch-norm statistics over all GPUs")
 
-    on_nonfinite: str = option("stop", "reaction to a loss that is no number", choices=("stop", "lower_lr", "skip"))
-    max_bad_steps: int = option(20, "such steps in all after which lower_lr and skip stop too", 1, 10**9)
+    on_nonfinite: str = option("stop", "reaction to a loss that is not a number", choices=("stop", "lower_lr", "skip"))
+    max_bad_steps: int = option(20, "total of such steps after which lower_lr and skip stop too", 1, 10**9)
 
-    log_every: int = option(50, "steps between two lines of statistics, and two looks at the losses", 1, 10**9)
+    log_every: int = option(50, "steps between two lines of statistics, and two checks of the losses", 1, 10**9)
     sample_every: int = option(1000, "steps between two grids of samples", 1, 10**9)
     sample_count: int = option(64, "images in a grid", 1, 1024)
     distance_every: int = option(0, "steps between two measurements of the distance to the data; 0 is none", 0, 10**9)
@@ -113,7 +115,7 @@ class Config:
     distance: str = option("kernel", "kind of that distance, never an FID", choices=("kernel", "frechet"))
     distance_features: str = option("", "TorchScript file that gives its features, as for fid; empty: a random network")
     checkpoint_every: int = option(1000, "steps between two checkpoints", 1, 10**9)
-    keep_checkpoints: int = option(2, "newest checkpoints to keep; the older ones are the fall-back", 2, 1000)
+    keep_checkpoints: int = option(2, "newest checkpoints to keep; the older ones are a fallback", 2, 1000)
     tensorboard: bool = option(True, "write TensorBoard events to run_dir/tensorboard")
     progress: str = option("auto", "progress bar; auto on a terminal", choices=("auto", "on", "off"))
 
@@ -168,7 +170,7 @@ def contradictions(config: Config) -> list[str]:
     if size % parts:
         faults.append(f"accumulate: {parts} does not divide batch_size {size}; allowed: a divisor of it")
     if config.warmup_steps >= config.steps:
-        faults.append(f"warmup_steps: {config.warmup_steps} leaves no training; allowed: 0 to {config.steps - 1}")
+        faults.append(f"warmup_steps: {config.warmup_steps} leaves no other step; allowed: 0 to {config.steps - 1}")
     if config.cuda_graphs and config.burn_in_steps:
         faults.append("cuda_graphs: true records beta2 and gamma once; allowed with burn_in_steps: false")
     if config.cuda_graphs and not config.fused_optimizer:

@@ -59,7 +59,7 @@ def examine(config: Config) -> list[Row]:
         # A broken installation fails in more ways than ImportError: a missing symbol, a wrong processor.
         except Exception as error:
             text = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-            rows.append(Row(FAIL, part.__name__.replace("_", " "), text, "install the environment anew"))
+            rows.append(Row(FAIL, part.__name__.replace("_", " "), text, "reinstall the environment"))
     return [*rows, *processor(), run_folder(Path(config.run_dir))]
 
 
@@ -97,7 +97,7 @@ def devices(config: Config) -> Iterator[Row]:
         if config.device == "cuda":
             yield Row(FAIL, "GPU", "none that torch can use, and device is cuda", action)
         elif config.device == "auto":
-            yield Row(WARN, "GPU", "none that torch can use: a training runs on the CPU", action)
+            yield Row(WARN, "GPU", "none that torch can use: training runs on the CPU", action)
 
 
 def precision(config: Config) -> Iterator[Row]:
@@ -168,7 +168,7 @@ def run_folder(folder: Path) -> Row:
     """Whether the run folder, or the folder in which it would be made, is writable and has room."""
     place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not place.is_dir():
-        return Row(FAIL, "run_dir", f"{place} is no folder", "choose another run_dir")
+        return Row(FAIL, "run_dir", f"{place} is not a folder", "choose another run_dir")
     if not os.access(place, os.W_OK | os.X_OK):
         return Row(FAIL, "run_dir", f"{place} cannot be written by this user", "choose another run_dir")
     free = shutil.disk_usage(place).free >> 20

@@ -57,7 +57,7 @@ def _choose_for_cpu(wanted: str) -> Precision:
     if wanted in ("fp16", "tf32"):
         raise PrecisionError(f"precision: {wanted} needs a GPU; use fp32 or auto")
     if wanted == "bf16":
-        return Precision("bf16", "trial on the CPU: bfloat16 autocast, right in its results and slow in most CPUs")
+        return Precision("bf16", "trial on the CPU: bfloat16 autocast, correct in its results and slow on most CPUs")
     return Precision("fp32", "asked for" if wanted == "fp32" else "on a CPU: half precision gains nothing")
 
 

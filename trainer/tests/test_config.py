@@ -58,7 +58,7 @@ FAULTS: dict[str, tuple[dict[Any, Any], str]] = {
         "cuda_graphs: true needs the fused optimizer",
     ),
     "uneven parts": ({"batch_size": 64, "accumulate": 3}, "accumulate: 3 does not divide batch_size 64"),
-    "warm-up to the end": ({"steps": 10, "warmup_steps": 10}, "warmup_steps: 10 leaves no training; allowed: 0 to 9"),
+    "warm-up to the end": ({"steps": 10, "warmup_steps": 10}, "warmup_steps: 10 leaves no other step; allowed: 0 to 9"),
     "cache of shards": ({"data": "a.tar", "cache_dir": "/c"}, "cache_dir: '/c' is for a folder of images"),
     "size too small": ({"image_size": 16}, "image_size: 16 is out of range; allowed: 32, 64, 128, 256, 512, 1024"),
     "unknown network": ({"model": "biggan"}, "model: 'biggan' is out of range; allowed: dcgan, residual, r3gan"),
@@ -188,7 +188,7 @@ def test_commands_are_listed_and_the_unknown_one_is_named(run_python: Run) -> No
     listed = run_python("-m", "gan_trainer.cli", "--help")
     assert listed.returncode == 0 and all(f"\n  {name} " in listed.stdout for name in COMMANDS)
     unknown = run_python("-m", "gan_trainer.cli", "trian", "--config", "x")
-    assert unknown.returncode == 2 and unknown.stderr.startswith("train-gan: 'trian' is no command; commands: train")
+    assert unknown.returncode == 2 and unknown.stderr.startswith("train-gan: 'trian' is not a command; commands: train")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

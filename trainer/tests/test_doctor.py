@@ -40,10 +40,10 @@ def test_a_healthy_installation_is_described(no_gpu: None, tmp_path: Path, capsy
     ("topic", "status", "values", "says"),
     [
         ("GPU", "FAIL", {"device": "cuda"}, "none that torch can use, and device is cuda"),
-        ("GPU", "WARN", {"device": "auto"}, "none that torch can use: a training runs on the CPU"),
+        ("GPU", "WARN", {"device": "auto"}, "none that torch can use: training runs on the CPU"),
         ("precision", "FAIL", {"device": "auto", "precision": "fp16"}, "precision: fp16 needs a GPU"),
-        ("data", "FAIL", {"data": "/no/such/folder"}, "data: '/no/such/folder' is no folder"),
-        ("run_dir", "FAIL", {"run_dir": "/dev/null/run"}, "/dev/null is no folder"),
+        ("data", "FAIL", {"data": "/no/such/folder"}, "data: '/no/such/folder' is not a folder"),
+        ("run_dir", "FAIL", {"run_dir": "/dev/null/run"}, "/dev/null is not a folder"),
         ("run_dir", "FAIL", {"run_dir": "/proc/1/run"}, "/proc/1 cannot be written by this user"),
     ],
 )

@@ -297,7 +297,7 @@ def test_the_defaults_of_every_role_pass_its_own_specs() -> None:
         ),
         ({"a b": {}}, "model_trainer_configs.a b: must be a name of letters, digits, -, _ and ., for the service"),
         ({"faces": [1]}, "model_trainer_configs.faces: must be a dict of settings, {} for the defaults (given: [1])"),
-        ({"faces": {"warmup_steps": 10, "steps": 5}}, "warmup_steps: 10 leaves no training; allowed: 0 to 4"),
+        ({"faces": {"warmup_steps": 10, "steps": 5}}, "warmup_steps: 10 leaves no other step; allowed: 0 to 4"),
         ({"faces": {"data": "{{ somewhere }}"}}, ""),
         ({"faces": {"data": "/srv/gan/data/faces", "lr_generator": "2e-4"}, "default": None, "empty": {}}, ""),
     ],

@@ -62,8 +62,8 @@ FAILURES = {
         ["no step was applied; cuda:0 fp32: a loss was not finite", "Next: look at nvidia-smi"],
     ),
     "build for CPUs": (
-        saying(report(cuda=None, devices=[], problems=["cuda was demanded"]), 1),
-        ["cuda was demanded. Next: set framework_pytorch_build"],
+        saying(report(cuda=None, devices=[], problems=["cuda was requested"]), 1),
+        ["cuda was requested. Next: set framework_pytorch_build"],
     ),
     "problems with exit code 0": (saying(report(problems=["lost"])), ["lost"]),
     "exit code without a problem": (saying(report(), 3), ["no problem, but ended with exit code 3"]),
@@ -78,7 +78,7 @@ FAILURES = {
     "no report": ("#!/bin/sh\necho '{not json'\nexit 0\n", ["ended with exit code 0 and printed no report"]),
     "report of another version": (saying(report(schema=2)), ["printed no report"]),
     "report without problems": (saying({"schema": 1}), ["printed no report"]),
-    "killed": ("#!/bin/sh\nkill -9 $$\n", ["ended by signal 9", "lack of memory"]),
+    "killed": ("#!/bin/sh\nkill -9 $$\n", ["terminated by signal 9", "lack of memory"]),
     "usage": ("#!/bin/sh\necho 'gpu-run: --gpus 7' >&2\nexit 2\n", ["exit code 2", "gpu-run: --gpus 7"]),
     "no program": ("no shebang and no ELF", ["cannot be run"]),
 }

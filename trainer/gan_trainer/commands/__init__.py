@@ -9,11 +9,11 @@ from __future__ import annotations
 
 DEFAULT = "train"
 COMMANDS = {
-    "train": "train, or go on with a training (the default)",
+    "train": "train, or resume a training run (the default)",
     "sample": "a grid of images from a checkpoint, as PNG",
     "fid": "the Fréchet inception distance of a checkpoint",
     "export": "the generator as TorchScript, torch.export, AOTInductor and ONNX, each compared",
     "bench": "measure what each optimisation gives on this machine; the data path; inference",
-    "new": "a small package with a task and data of your own",
+    "new": "a small package with your own task and data",
     "doctor": "what this installation has, chooses and lacks",
 }

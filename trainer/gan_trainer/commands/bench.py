@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", type=int, default=0, help="timed for each number of training; default: 60, on a CPU 8"
     )
-    parser.add_argument("--features", metavar="FILE", help="training: measure FID too, with this network (see fid.py)")
+    parser.add_argument("--features", metavar="FILE", help="training: also measure FID, with this network (see fid.py)")
     parser.add_argument("--fid-steps", type=int, default=2000, help="training steps before FID (default: %(default)s)")
     parser.add_argument("--compile", action="store_true", help="inference: torch.compile on a CPU too")
 

@@ -38,5 +38,5 @@ def run(options: argparse.Namespace) -> int:
         return 0
     print(f"FID {found['fid']:.3f} of step {found['step']}, {found['images']} images, {found['num_features']} features")
     if found["images"] < found["num_features"]:
-        print("Fewer images than features: the distance is biased upwards, so compare it with nothing published")
+        print("Fewer images than features: the distance is biased upwards, so do not compare it with published values")
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""train-gan new FOLDER: a small package with a task and data of your own, that trains at once."""
+"""train-gan new FOLDER: a small package with your own task and data, that trains at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEMPLATE = "template"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="FOLDER", help="to be made; its last part is the name of the package")
+    parser.add_argument("folder", metavar="FOLDER", help="folder to create; its last part is the name of the package")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -27,10 +27,10 @@ def run(options: argparse.Namespace) -> int:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name in taken_names():
         raise UsageError(
             f"new {options.folder}: {name!r} cannot be the package's name; expected lower-case letters, digits and _, "
-            "no name of Python's own, and not gan_trainer or torch"
+            "not a name that Python uses itself, and not gan_trainer or torch"
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"new {options.folder}: is there already, and not empty; choose another folder")
+        raise UsageError(f"new {options.folder}: already exists and is not empty; choose another folder")
     try:
         for place, text in files(name):
             (folder / place).parent.mkdir(parents=True, exist_ok=True)

@@ -20,8 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_arguments(parser)
     parser.add_argument("--checkpoint", metavar="FILE", help="default: the newest in run_dir that can be read")
     parser.add_argument("--seeds", default="0-63", help="one image for each: 3,5,8 or 0-63 (default: %(default)s)")
-    parser.add_argument("--truncation", type=float, help="cut the noise at so many standard deviations; default: not")
-    parser.add_argument("--classes", help="of the images in turn, such as 3 or 0,2; default: all, over and over")
+    parser.add_argument(
+        "--truncation", type=float, help="cut off the noise at this many standard deviations; default: no limit"
+    )
+    parser.add_argument("--classes", help="of the images in turn, such as 3 or 0,2; default: all, repeated")
     parser.add_argument("--output", metavar="FILE", help="default: samples-STEP.png in run_dir")
 
 
@@ -56,7 +58,7 @@ def read_classes(text: str | None, count: int, classes: int) -> Tensor | None:
 
     if text is None or not classes:
         if text is not None:
-            raise UsageError(f"--classes {text}: this training has none")
+            raise UsageError(f"--classes {text}: this training run has none")
         return torch.arange(count) % classes if classes else None
     wanted = text.split(",")
     if not all(part.strip().isdigit() and int(part) < classes for part in wanted):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""train-gan train: start a training or go on with it."""
+"""train-gan train: start a training run or resume it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="print the complete configuration as YAML and stop")
     parser.add_argument(
-        "--check", action="store_true", help="look at configuration, data, networks and run_dir, and stop; 2: unusable"
+        "--check",
+        action="store_true",
+        help="check configuration, data, networks and run_dir, and stop; exits with 2 if unusable",
     )
     parser.add_argument(
         *("--resume",),
         choices=("auto", "changed", "never"),
         default="auto",
-        help="auto goes on from the newest checkpoint in run_dir and refuses another experiment (loss, seed ...), "
-        "changed goes on with that too, never refuses a run_dir that has a checkpoint (default: auto)",
+        help="auto resumes from the newest checkpoint in run_dir and refuses a changed experiment (loss, seed ...), "
+        "changed resumes that too, never refuses a run_dir that has a checkpoint (default: auto)",
     )
     parser.add_argument(
         "--profile", action="store_true", help="record a few steps: run_dir/profile/trace.json and operators.txt"

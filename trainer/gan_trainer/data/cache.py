@@ -38,7 +38,7 @@ class CachedImages(Dataset):
         self.file, self.size = file, size
         count, rest = divmod(file.stat().st_size, 3 * size * size)
         if rest or not count:
-            raise DataError(f"cache_dir: {file} is damaged; remove it, and it is made anew")
+            raise DataError(f"cache_dir: {file} is damaged; remove it, and it is created again")
         self.count = count
         self.from_disk = True
         self.images = self.map()

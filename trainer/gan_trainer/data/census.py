@@ -24,7 +24,7 @@ def describe(config: Config) -> list[str]:
     """What `data` contains, one line each; DataError if there is nothing to train on."""
     if config.data == "synthetic":
         return [
-            f"data: synthetic, {config.synthetic_images} made-up discs that prove the machine and teach nothing; "
+            f"data: synthetic, {config.synthetic_images} made-up discs that test the machine and teach nothing; "
             "for your own pictures set data to a folder of images"
         ]
     if is_own(config.data):

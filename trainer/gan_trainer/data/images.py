@@ -103,7 +103,7 @@ class FolderImages(Dataset):
 
     def __init__(self, folder: str, size: int, max_bad: int, background: str = "white") -> None:
         if not Path(folder).is_dir():
-            raise DataError(f"data: {folder!r} is no folder; give a folder of images, tar shards or 'synthetic'")
+            raise DataError(f"data: {folder!r} is not a folder; give a folder of images, tar shards or 'synthetic'")
         self.listing = list_images(Path(folder))
         self.files = self.listing.files
         if not self.files:
@@ -137,7 +137,7 @@ class LabelledImages(FolderImages):
         loose = next((path for path, own in zip(self.files, parts) if len(own) < 2), None)
         if loose:
             raise DataError(
-                f"data: {loose} is in no class's folder; with classes each image is in a folder of {folder}"
+                f"data: {loose} is not in the folder of a class; with classes each image is in a folder of {folder}"
             )
         self.names = sorted({own[0] for own in parts})
         if len(self.names) != classes:

@@ -29,7 +29,7 @@ def list_shards(data: str) -> list[str]:
     shards = list(webdataset.shardlists.expand_urls(data))
     missing = [name for name in shards if "://" not in name and not Path(name).is_file()]
     if missing:
-        raise DataError(f"data: {missing[0]} is no file ({len(missing)} of {len(shards)} shards are missing)")
+        raise DataError(f"data: {missing[0]} is not a file ({len(missing)} of {len(shards)} shards are missing)")
     return shards
 
 

@@ -47,8 +47,8 @@ def repair(name: str, network: nn.Module) -> None:
         layer.reset_running_stats()
     if ruined:
         print(
-            f"train-gan: the checkpoint's {name} has running statistics that are no numbers in {len(ruined)} of "
-            f"{len(layers)} batch-norm layers; they begin anew",
+            f"train-gan: the checkpoint's {name} has running statistics that are not numbers in {len(ruined)} of "
+            f"{len(layers)} batch-norm layers; they start again",
             file=sys.stderr,
             flush=True,
         )

@@ -42,7 +42,7 @@ LARGEST_BATCH = 65_536
 def choose_device(wanted: str) -> torch.device:
     """The device of the configuration; TrainingError rather than silently using the CPU if a GPU was demanded."""
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise TrainingError(f"device: cuda was demanded, but torch {torch.__version__} finds no usable GPU")
+        raise TrainingError(f"device: cuda was requested, but torch {torch.__version__} finds no usable GPU")
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
 
 
@@ -108,7 +108,7 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
 
 def newest_state(folder: Path, resume: str) -> dict[str, Any] | None:
     if resume == "never" and list_checkpoints(folder):
-        raise CheckpointError(f"run_dir: {folder} holds checkpoints; choose a new folder to start anew")
+        raise CheckpointError(f"run_dir: {folder} holds checkpoints; choose a new folder to start over")
     return load_checkpoint(folder)
 
 

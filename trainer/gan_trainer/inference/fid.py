@@ -33,7 +33,7 @@ class FeatureNetwork(nn.Module):
         path = Path(file)
         if not path.is_file():
             raise UsageError(
-                f"features: {str(path)!r} is no file. FID needs a feature network as TorchScript, for example "
+                f"features: {str(path)!r} is not a file. FID needs a feature network as TorchScript, for example "
                 "inception-2015-12-05.pt as published with StyleGAN3; nothing is downloaded"
             )
         try:

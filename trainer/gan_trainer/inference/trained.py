@@ -45,7 +45,7 @@ def load_trained(folder: str | Path, file: str | Path | None = None) -> Trained:
         network = task.build()[task.averaged]
         network.load_state_dict(state["average"])
     except (ConfigError, KeyError, RuntimeError) as error:
-        raise CheckpointError(f"{file or folder}: is no checkpoint of this release: {error}") from error
+        raise CheckpointError(f"{file or folder}: is not a checkpoint of this release: {error}") from error
     generator = task.sampler(network).eval().requires_grad_(False)
     return Trained(generator, config, state["step"], task.noise_shape())
 

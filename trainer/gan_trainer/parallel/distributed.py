@@ -39,7 +39,7 @@ class Ranks(NamedTuple):
     def share(self, batch_size: int) -> int:
         """Images of a global batch that this rank takes; ValueError if the ranks cannot share it evenly."""
         if batch_size % self.world:
-            raise ValueError(f"batch_size: {batch_size} cannot be shared by {self.world} processes; take a multiple")
+            raise ValueError(f"batch_size: {batch_size} cannot be shared by {self.world} processes; use a multiple")
         return batch_size // self.world
 
     def part(self, batch: Any) -> Any:

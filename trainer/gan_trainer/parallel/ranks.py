@@ -71,7 +71,7 @@ def _collect(pipes: list[Connection], seconds: float) -> list[Any]:
             try:
                 fine, answer = pipe.recv()
             except EOFError as error:
-                raise RankError(f"rank {rank} died without a word") from error
+                raise RankError(f"rank {rank} died without a message") from error
             if not fine:
                 raise RankError(f"rank {rank}: {answer}")
             results[rank] = answer

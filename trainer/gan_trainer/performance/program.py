@@ -43,7 +43,7 @@ def measure_node(device: str) -> dict[str, Any]:
         torch.set_num_threads(1)
     count = torch.cuda.device_count() if device == "cuda" and torch.cuda.is_available() else 0
     if device == "cuda" and not count:
-        report["problems"].append(f"cuda was demanded; torch {torch.__version__} finds no usable GPU")
+        report["problems"].append(f"cuda was requested; torch {torch.__version__} finds no usable GPU")
     sizes = measures.GPU_SIZES if device == "cuda" else measures.CPU_SIZES
     names = [f"cuda:{index}" for index in range(count)] if device == "cuda" else ["cpu"]
     for name in names:

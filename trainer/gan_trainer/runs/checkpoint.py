@@ -57,9 +57,11 @@ def describe_full(folder: Path, reason: str, step: int | None = None) -> str:
     size = whole[0].stat().st_size if whole else 0
     what = "its files cannot be written" if step is None else f"the checkpoint of step {step} cannot be written"
     needs = f", a checkpoint takes {size >> 20} MiB" if size else ""
-    kept = f"{whole[0].name} is whole, and the same command goes on from there" if whole else "nothing was saved before"
+    kept = "nothing was saved before"
+    if whole:
+        kept = f"{whole[0].name} is complete, and the same command resumes from there"
     free = shutil.disk_usage(folder).free >> 20
-    return f"run_dir: {folder}: {what}: {reason}; {free} MiB free{needs}. Make room; {kept}"
+    return f"run_dir: {folder}: {what}: {reason}; {free} MiB free{needs}. Free some space; {kept}"
 
 
 def sync_folder(folder: Path) -> None:
@@ -91,5 +93,5 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
             reason = str(error).strip().splitlines() or [type(error).__name__]
             print(f"train-gan: {path} cannot be read: {reason[0]}; trying the one before", file=sys.stderr, flush=True)
     if candidates:
-        raise CheckpointError(f"{folder}: no checkpoint of {len(candidates)} can be read; move them away to start anew")
+        raise CheckpointError(f"{folder}: no checkpoint of {len(candidates)} can be read; move them away to start over")
     return None

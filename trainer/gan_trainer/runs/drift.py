@@ -61,8 +61,8 @@ def check_drift(saved: dict[str, Any], config: Config, allowed: bool) -> str:
     if other and not allowed:
         named = "; ".join(f"{key} was {found[key][0]!r} and is {found[key][1]!r}" for key in other)
         raise DriftError(
-            f"run_dir: {config.run_dir} holds another experiment: {named}. Choose a new run_dir, put the values back, "
-            "or go on all the same with --resume changed"
+            f"run_dir: {config.run_dir} holds another experiment: {named}. Choose a new run_dir, restore the values, "
+            "or continue all the same with --resume changed"
         )
     told = [f"{key} {before!r} -> {now!r}" for key, (before, now) in found.items() if key not in FREE_KEYS]
-    return f"goes on with {', '.join(told)}" if told else ""
+    return f"continues with {', '.join(told)}" if told else ""

@@ -38,7 +38,7 @@ class RunFolder:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self.lock.close()
-            raise RunFolderError(f"run_dir: {self.folder} is in use by another training") from error
+            raise RunFolderError(f"run_dir: {self.folder} is in use by another training run") from error
         for names in ("checkpoint-*", self.stats.stem, "config"):
             remove_leftovers(self.folder, names)
         return self

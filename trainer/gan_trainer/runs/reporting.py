@@ -38,7 +38,7 @@ class Reporter:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            self.say(f"train-gan: no TensorBoard events: {error}; statistics go to stats.jsonl alone")
+            self.say(f"train-gan: no TensorBoard events: {error}; statistics go only to stats.jsonl")
             return None
         return SummaryWriter(str(self.folder / "tensorboard"), purge_step=step + 1)
 
@@ -86,7 +86,7 @@ class Reporter:
     def end(self, step: int, stopped: bool) -> None:
         """The last line: how far the run came, and where its results are."""
         done = f"stopped at step {step} of {self.config.steps}" if stopped else f"done: step {step}"
-        onward = "; the same command goes on from here" if stopped else ""
+        onward = "; the same command resumes from here" if stopped else ""
         grids = sorted((self.folder / "samples").glob("*.png"))
         pictures = f"pictures {grids[-1]}, " if grids else ""
         self.say(

@@ -57,7 +57,7 @@ def smoke(device: str, steps: int) -> dict[str, Any]:
     targets = list_targets(device)
     if not targets:
         built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU only"
-        report["problems"].append(f"cuda was demanded; torch {torch.__version__}, built {built}, finds no usable GPU")
+        report["problems"].append(f"cuda was requested; torch {torch.__version__}, built {built}, finds no usable GPU")
     for target in targets:
         record, problems = try_target(target, steps)
         report["devices"].append(record)

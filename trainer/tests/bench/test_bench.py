@@ -321,7 +321,7 @@ def test_an_epoch_is_as_long_as_the_folder(tmp_path: Path) -> None:
         (tmp_path / f"{name}.png").write_bytes(b"")
     assert tables.images_per_epoch(make_config({"data": str(tmp_path), "batch_size": 1})) == 3
     assert tables.images_per_epoch(CONFIG) == CONFIG.synthetic_images
-    with pytest.raises(UserError, match="is no folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         tables.images_per_epoch(make_config({"data": str(tmp_path / "none")}))
 
 

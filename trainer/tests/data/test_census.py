@@ -80,9 +80,9 @@ def test_made_up_pictures_say_so(tmp_path: Path) -> None:
 
 
 def test_data_that_is_not_there_is_told_before_anything_is_built(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is not a folder"):
         told(tmp_path / "nothing")
-    with pytest.raises(DataError, match="is no file"):
+    with pytest.raises(DataError, match="is not a file"):
         told(tmp_path / "nothing.tar")
 
 

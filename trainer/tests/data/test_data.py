@@ -83,7 +83,7 @@ def test_folder_without_one_readable_image_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "message"), [("empty", "holds no file"), ("none", "is no folder"), ("few", "more than the 4")]
+    ("data", "message"), [("empty", "holds no file"), ("none", "is not a folder"), ("few", "more than the 4")]
 )
 def test_data_that_cannot_be_trained_on(data: str, message: str, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
@@ -287,7 +287,7 @@ def test_cut_off_shard_is_a_bad_image_and_a_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "ranks", "message"),
     [
-        ("missing", Ranks(), "set-001.tar is no file .1 of 2 shards are missing"),
+        ("missing", Ranks(), "set-001.tar is not a file .1 of 2 shards are missing"),
         ("", Ranks(rank=0, world=4), "2 shards cannot feed 4 processes"),
         ("labels alone", Ranks(), "no image ending in .jpg, .* can be read"),
     ],

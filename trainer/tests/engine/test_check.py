@@ -33,7 +33,7 @@ def test_what_could_train_is_told_and_left_alone(file: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("words", "ranks", "message"),
     [
-        (["data=/no/such/folder"], "", "data: '/no/such/folder' is no folder"),
+        (["data=/no/such/folder"], "", "data: '/no/such/folder' is not a folder"),
         (["task=json:loads"], "", "task: json:loads"),
         (["model=json:loads"], "", "model: json:loads"),
         (["precision=fp16", "device=auto"], "", "precision: fp16 needs a GPU"),

@@ -63,7 +63,7 @@ def test_ctrl_c_saves_and_says_so(tmp_path: Path, workers: int) -> None:
     assert step >= 20
     last = out.splitlines()[-1]
     assert last.startswith(f"train-gan: stopped at step {step} of 1000000 after ")
-    assert "the same command goes on from here" in last
+    assert "the same command resumes from here" in last
 
 
 class Stuck(SyntheticImages):
@@ -159,7 +159,7 @@ def test_disk_that_fills_up_is_one_sentence_and_a_rerun_goes_on(tmp_path: Path) 
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("train-gan: ")]
     assert "the checkpoint of step 6 cannot be written: File too large" in line
-    assert "checkpoint-0000000003.pt is whole, and the same command goes on from there" in line
+    assert "checkpoint-0000000003.pt is complete, and the same command resumes from there" in line
     assert not list((tmp_path / "run").glob("*.tmp*"))
     train(config_for(tmp_path / "run"))
     assert kept_state(tmp_path / "run")["step"] == 6
@@ -184,14 +184,14 @@ def test_another_experiment_is_refused_by_name_unless_told(
     assert named in str(refused.value) and "--resume changed" in str(refused.value)
     train(config_for(tmp_path, **changes), resume="changed")
     assert kept_state(tmp_path)["step"] == 6
-    assert "goes on with" in capsys.readouterr().out
+    assert "continues with" in capsys.readouterr().out
 
 
 def test_another_pace_is_told_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     train(config_for(tmp_path, steps=3))
     train(config_for(tmp_path, lr_generator=5e-5, log_every=1))
     out = capsys.readouterr().out
-    assert "goes on with lr_generator 0.0001 -> 5e-05\n" in out
+    assert "continues with lr_generator 0.0001 -> 5e-05\n" in out
     assert "log_every" not in out
 
 
@@ -200,7 +200,7 @@ def test_wrong_data_is_told_before_anything_is_built(tmp_path: Path, monkeypatch
         raise AssertionError("the networks were built first")
 
     monkeypatch.setattr("gan_trainer.engine.train.Trainer", built)
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is not a folder"):
         train(config_for(tmp_path / "run", data=str(tmp_path / "nowhere")))
     assert not (tmp_path / "run").exists()
 

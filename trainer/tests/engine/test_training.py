@@ -243,7 +243,7 @@ def test_full_disk_spares_the_older_checkpoint(tmp_path: Path, monkeypatch: pyte
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", full)
-    with pytest.raises(CheckpointError, match="No space left on device.*checkpoint-0000000001.pt is whole"):
+    with pytest.raises(CheckpointError, match="No space left on device.*checkpoint-0000000001.pt is complete"):
         save_checkpoint(tmp_path, 2, {"step": 2}, keep=2)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-0000000001.pt"]
 
@@ -270,7 +270,7 @@ def test_bytes_reach_the_disk_before_the_name(tmp_path: Path, monkeypatch: pytes
 
 def test_second_run_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     config = config_for(tmp_path)
-    with RunFolder(tmp_path, config), pytest.raises(RunFolderError, match="is in use by another training"):
+    with RunFolder(tmp_path, config), pytest.raises(RunFolderError, match="is in use by another training run"):
         train(config)
 
 
@@ -283,8 +283,8 @@ def test_run_folder_that_cannot_be_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "code", "message"),
     [
-        (["device=cuda"], 1, "device: cuda was demanded"),
-        (["data=/no/such/folder"], 2, "data: '/no/such/folder' is no folder"),
+        (["device=cuda"], 1, "device: cuda was requested"),
+        (["data=/no/such/folder"], 2, "data: '/no/such/folder' is not a folder"),
         (["device=auto", "precision=fp16"], 2, "precision: fp16 needs a GPU"),
         (
             ["data=BROKEN", "num_workers=1", "max_bad_images=0", "batch_size=1"],

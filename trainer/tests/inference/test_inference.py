@@ -230,7 +230,9 @@ def test_published_form_of_the_network_is_asked_for_features(
 def test_bad_feature_networks_are_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "text.pt").write_text("no network")
     cases = {
-        str(tmp_path / "none.pt"): "is no file. FID needs a feature network as TorchScript, for example inception-2015",
+        str(
+            tmp_path / "none.pt"
+        ): "is not a file. FID needs a feature network as TorchScript, for example inception-2015",
         str(tmp_path / "text.pt"): "cannot be loaded as TorchScript",
         save_script(nn.Linear(4, 2), tmp_path / "linear.pt"): "does not take uint8 images (2, 3, 32, 32)",
         save_script(nn.Identity(), tmp_path / "same.pt"): "gives (2, 3, 32, 32) for 2 images; expected (2, F)",
@@ -255,7 +257,7 @@ def test_missing_and_damaged_checkpoints_are_named(
         f"run_dir={tmp_path / 'empty'}": "holds no checkpoint; train first",
         f"--checkpoint={tmp_path / 'no.pt'}": "there is no such file",
         f"--checkpoint={tmp_path / 'bad.pt'}": "cannot be read",
-        f"--checkpoint={tmp_path / 'other.pt'}": "is no checkpoint of this release",
+        f"--checkpoint={tmp_path / 'other.pt'}": "is not a checkpoint of this release",
     }
     for word, message in cases.items():
         assert call(run, command, word, *features) == 1

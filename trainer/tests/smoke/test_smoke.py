@@ -49,7 +49,7 @@ def test_gpu_that_is_not_there_is_a_problem(run_python: Run) -> None:
     assert done.returncode == 1
     report = json.loads(done.stdout)
     assert report["devices"] == [] and len(report["problems"]) == 1
-    assert "cuda was demanded" in report["problems"][0] and "finds no usable GPU" in report["problems"][0]
+    assert "cuda was requested" in report["problems"][0] and "finds no usable GPU" in report["problems"][0]
 
 
 def test_torch_that_cannot_be_imported_is_a_problem(run_python: Run, tmp_path: Path) -> None:

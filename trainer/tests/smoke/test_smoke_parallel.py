@@ -27,7 +27,7 @@ def test_ranks_are_one_group() -> None:
     ("work", "seconds", "words"),
     [
         (rank_work.fail_in_rank_1, 240, "rank 1: ValueError: no memory"),
-        (rank_work.die_in_rank_1, 240, "rank 1 died without a word"),
+        (rank_work.die_in_rank_1, 240, "rank 1 died without a message"),
         (rank_work.wait_for_ever, 8, "rank 0, 1 did not finish within 8 s"),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_wrong_number_of_classes_is_told_with_the_right_one(data: Path, tmp_pa
     with pytest.raises(DataError, match="classes: 3, but .* has 2 folders of images: dark, light"):
         make_dataset(config_for(data, classes=3))
     Image.new("RGB", (8, 8)).save(tmp_path / "loose.png")
-    with pytest.raises(DataError, match="loose.png is in no class's folder"):
+    with pytest.raises(DataError, match="loose.png is not in the folder of a class"):
         make_dataset(config_for(tmp_path, classes=1))
 
 

@@ -12,7 +12,7 @@ from interrupt.steps import Inside, Step
 
 
 def fits(step: Step, place: Boundary | Inside, fault: Fault) -> bool:
-    """Whether a fault can be felt there: one that lasts begins before a task, memory is short inside one."""
+    """Whether a fault can have an effect there: one that lasts begins before a task, memory is short inside one."""
     if fault.downloads and not step.downloads:
         return False
     return fault.at == "any" or fault.at == ("inside" if isinstance(place, Inside) else "boundary")

@@ -16,7 +16,7 @@ from interrupt.steps import STEPS, Step
 
 
 def commit() -> str:
-    """Of the tree that is tried; "+" says that it had changes beside."""
+    """Of the tree that is tested; "+" means that it also had uncommitted changes."""
     answer = subprocess.run(
         ["git", "describe", "--always", "--dirty=+", "--abbrev=8", "--exclude=*"],
         cwd=REPO_ROOT, capture_output=True, text=True, check=True,
@@ -41,7 +41,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def outcome_of(pair: Pair, found: Outcome) -> str:
-    """One of those of results.Result."""
+    """One of the outcomes of results.Result."""
     if found.again:
         return "failed"
     if not found.interrupted and not pair.fault.survives:

@@ -20,8 +20,8 @@ from interrupt.steps import Step
 ALWAYS = ("preflight", "operator_lock", "system_busy")
 PLUGINS = REPO_ROOT / "plugins"
 KINDS = ("action", "filter", "lookup", "modules", "callback", "vars")
-# Texts alone.
-UNTOLD = ("name", "fail_msg", "success_msg", "description", "short_description")
+# Only texts.
+FOR_READERS = ("name", "fail_msg", "success_msg", "description", "short_description")
 
 
 # Module, and what is taken from it.
@@ -35,11 +35,11 @@ class Loader(yaml.SafeLoader):
 Loader.add_multi_constructor("!", lambda loader, suffix, node: loader.construct_scalar(node))
 
 
-def untold(value: Any) -> Any:
-    """A file of tasks without what is for readers alone."""
+def for_the_machine(value: Any) -> Any:
+    """A file of tasks without the texts that only people read."""
     if isinstance(value, dict):
-        return {str(key): untold(each) for key, each in value.items() if key not in UNTOLD}
-    return [untold(each) for each in value] if isinstance(value, list) else str(value)
+        return {str(key): for_the_machine(each) for key, each in value.items() if key not in FOR_READERS}
+    return [for_the_machine(each) for each in value] if isinstance(value, list) else str(value)
 
 
 def is_documentation(node: ast.stmt) -> bool:
@@ -60,9 +60,9 @@ def without_documentation(source: str) -> str:
 
 @cache
 def content(path: Path) -> str:
-    """What counts of one file."""
+    """The part of one file that counts."""
     if path.suffix in (".yml", ".yaml"):
-        return json.dumps([untold(each) for each in yaml.load_all(path.read_text(), Loader)], sort_keys=True)
+        return json.dumps([for_the_machine(each) for each in yaml.load_all(path.read_text(), Loader)], sort_keys=True)
     if path.suffix == ".py":
         return without_documentation(path.read_text())
     return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -77,7 +77,7 @@ def role_files(role: str) -> Iterator[Path]:
 
 @cache
 def imported(path: Path) -> frozenset[Path]:
-    """A Python file and those of this collection that it imports, however far away."""
+    """A Python file and those of this collection that it imports, directly or indirectly."""
     found, todo = set(), [path]
     while todo:
         file = todo.pop()

@@ -1,4 +1,4 @@
-"""Bring a host to a point, hurt it, run the same command again plainly, and compare with an undisturbed run."""
+"""Bring a host to a point, inject a fault, run the same command again, and compare with an undisturbed run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Pair:
-    """One thing done at one point. `place`: a boundary, or a point inside a task."""
+    """One fault at one point. `place`: a boundary, or a point inside a task."""
 
     step: Step
     place: Boundary | Inside
@@ -134,7 +134,7 @@ def disks(host: Host, pair: Pair, image: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`interrupted`: exit status of the run that was hurt; `again`: of the plain one; and what differs after it."""
+    """`interrupted`: exit status of the interrupted run; `again`: of the plain one; and what differs after it."""
 
     interrupted: int
     again: int
@@ -145,7 +145,7 @@ class Outcome:
 
 
 def exercise(host: Host, pair: Pair, seed: int) -> Outcome:
-    """One pair, on a host that is set back first."""
+    """One pair, on a host that is restored first."""
     chance = random.Random(f"{seed} {pair.point} {pair.fault.name}")
     wanted = reference(pair.step, host)
     image = image_before(pair.step, host)

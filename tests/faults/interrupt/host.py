@@ -1,4 +1,4 @@
-"""A host of the fleet that can be set back to a snapshot, looked into from outside, and hurt."""
+"""A host of the fleet that can be set back to a snapshot, inspected from outside, and damaged."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Host:
         cli.down(self.fleet)
 
     def restore(self, image: str, volumes: dict[str, Path] | None = None, root: Path | None = None) -> None:
-        """The host anew from an image, or from a copy of it in a folder of this machine.
+        """Recreate the host from an image, or from a copy of it in a folder of this machine.
 
         `volumes`: folders of this machine, by the host's folder that they replace.
         """
@@ -159,7 +159,7 @@ class Host:
             time.sleep(0.3)
         raise FleetError(f"Host {NAME} of fleet {self.fleet} is not ready after {READY_SECONDS} s.")
 
-    # -- hurt
+    # -- faults
 
     def kill(self, pattern: str, number: int = signal.SIGKILL) -> int:
         """Send a signal to the host's processes that match; how many there were."""

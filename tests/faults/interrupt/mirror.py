@@ -39,7 +39,7 @@ class Mirror(SimpleHTTPRequestHandler):
         if mood != "cut":
             type(self).cut = False
         if mood == "gone" or self.cut:
-            # Nothing is said: the connection ends, as of a server that has died.
+            # No answer: the connection ends, as of a server that has died.
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
         elif mood == "503":

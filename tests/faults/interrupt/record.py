@@ -1,4 +1,4 @@
-"""The state of a host as data, and how two states differ; what differs lawfully is a list with reasons."""
+"""The state of a host as data, and how two states differ; differences that are allowed are a list with reasons."""
 
 from __future__ import annotations
 

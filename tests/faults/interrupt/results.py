@@ -16,7 +16,7 @@ class Result:
     """`code`: fingerprint of what the step exercises. `interrupted`, `again`: exit status of the two runs.
 
     `outcome`: "equal", or "differs" with the first `differences`, "failed" where the plain run did not end with 0, or
-    "unnoticed" where the run that was hurt did, although the fault lets none end well: it did not strike.
+    "unnoticed" where the interrupted run did, although the fault lets none end well: it did not strike.
     """
 
     point: str

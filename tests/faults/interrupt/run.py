@@ -24,7 +24,7 @@ HOLD = Path(__file__).with_name("hold")
 
 @dataclass(frozen=True)
 class Boundary:
-    """Before a task: its name, and the how-manieth of that name in a run."""
+    """Before a task: its name, and which one of that name it is in a run."""
 
     task: str
     time: int = 1
@@ -66,7 +66,7 @@ class Run:
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def until(self, there: Callable[[], object]) -> bool:
-        """Whether it came to be before the run ended."""
+        """Whether it happened before the run ended."""
         while not there():
             if self.process.poll() is not None:
                 return False
@@ -92,7 +92,7 @@ class Run:
             raise
 
     def discard(self) -> None:
-        """Remove its log and what it was told with."""
+        """Remove its log and the files that control it."""
         shutil.rmtree(self.folder)
 
     def tell(self, number: int, workers: bool = False) -> None:

@@ -83,7 +83,7 @@ def address_plan(network: Network, hosts: list[str]) -> dict[str, str]:
 
 
 def mac_address(address: str) -> str:
-    """The same for a host that is made anew: others keep the old one in their ARP tables for half a minute."""
+    """The same for a host that is recreated: others keep the old one in their ARP tables for half a minute."""
     return "02:67:" + ":".join(f"{octet:02x}" for octet in ipaddress.ip_address(address).packed[-4:])
 
 

@@ -1,9 +1,9 @@
-"""Ansible waits before one task until it is told to go on; the order of tasks is written to a file.
+"""Ansible waits before one task until it may continue; the order of tasks is written to a file.
 
 Environment: HOLD_FOLDER   where `started` is written (one JSON record for each task) and the words below are exchanged
              HOLD_TASK     task before which the run waits, by its name; empty: it never waits
-             HOLD_TIME     the how-manieth task of that name, from 1
-The run writes the file `reached`, and goes on when there is a file `go`.
+             HOLD_TIME     which task of that name, counted from 1
+The run writes the file `reached`, and continues when there is a file `go`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DOCUMENTATION = """
 name: hold
 type: aggregate
 short_description: Waits before a task
-description: [Waits before a task until it is told to go on.]
+description: [Waits before a task until it may continue.]
 """
 LOOK_S = 0.02
 
@@ -42,7 +42,7 @@ class CallbackModule(CallbackBase):
             stream.write(json.dumps(record) + "\n")
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        # A name that depends on what was found (packages, reasons) is another one in the second run: as it is written.
+        # A name with what was found in it (packages, reasons) differs in the second run, so it is taken as written.
         name = task.name or task.get_name()
         self._seen[name] += 1
         self._write(task=name, time=self._seen[name], role=str(task._role.get_name()) if task._role else "")

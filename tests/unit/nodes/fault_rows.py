@@ -149,7 +149,7 @@ ROWS = (
     ),
     Row(
         "page-waits-to-be-retired",
-        (("driver.retired_pages", "FAIL", "waits to be retired"),),
+        (("driver.retired_pages", "FAIL", "is waiting to be retired"),),
         smi={"set": {"retired_pages/pending_retirement": "Yes"}},
     ),
     Row("ecc-off", (("driver.ecc", "FAIL", "ECC is off"),), smi={"set": {"ecc_mode/current_ecc": "Disabled"}}),

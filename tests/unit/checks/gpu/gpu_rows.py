@@ -199,6 +199,6 @@ ROWS = [
     ("gpu.topology", {WAYS: [["X", "X"], ["SYS", "X"]]}, {"gpu_count": 2}, FAIL, "no path from GPU0 to GPU1"),
     ("gpu.topology", {WAYS: [["X", "SYS"], ["SYS", "X"]]}, {"gpu_count": 2}, PASS, "2 GPUs, connected by SYS"),
     ("gpu.topology", {WAYS: [["X", "SYS"], ["SYS", "X"]]}, {"gpu_count": 3}, FAIL, "shows 2 of 3"),
-    ("gpu.topology", {WAYS: {"unreadable": "cannot be parsed"}}, {}, UNKNOWN, "cannot be understood"),
+    ("gpu.topology", {WAYS: {"unreadable": "cannot be parsed"}}, {}, UNKNOWN, "cannot be parsed"),
     ("gpu.topology", {}, {}, SKIP, "one GPU"),
 ]

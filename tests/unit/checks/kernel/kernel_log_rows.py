@@ -100,7 +100,7 @@ ROWS = [
     ("kernel.xid", {XIDS: [event(45), event(31, closed_by=RESET)], ("switches",): 4}, {}, WARN, "45 on 0000:3b:00"),
     ("kernel.xid", {XIDS: [event(45), event(106)], ("switches",): 4}, {}, WARN, "45 on 0000:3b:00"),
     ("kernel.xid", {XIDS: [event(45)], ("switches",): {"unreadable": "no sysfs"}}, {}, UNKNOWN, "no sysfs"),
-    ("kernel.xid", {XIDS: [event(45), event(48)]}, {}, FAIL, "48 on 0000:3b:00: double bit"),
+    ("kernel.xid", {XIDS: [event(45), event(48)]}, {}, FAIL, "48 on 0000:3b:00: double-bit"),
     ("kernel.xid", {XIDS: [event(48, closed_by=RESET)]}, {}, PASS, f"kernel.xid:48@0000:3b:00 is over: {RESET}"),
     (
         "kernel.xid",

@@ -265,7 +265,7 @@ def event(code: int = 48, last: int | None = 500, count: object = 1, card: str =
 
 
 XID = "kernel.xid:48@0000:3b:00"
-GIVEN = entry(XID, message="48 on 0000:3b:00: double bit", last_s=500, count=1)
+GIVEN = entry(XID, message="48 on 0000:3b:00: double-bit", last_s=500, count=1)
 
 
 def closed(readings: dict, entries: list[dict]) -> list[str]:

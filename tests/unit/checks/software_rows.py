@@ -40,7 +40,7 @@ ROWS = [
     ("cuda.version", {("cuda", "nvcc"): None}, {"cuda.link": ""}, FAIL, "has no nvcc"),
     ("cuda.link", {("cuda", "link"): None}, {"cuda.link": ""}, SKIP, "need no link"),
     ("cuda.version", {}, {"cuda.version": "12.9.0"}, FAIL, "12.9.1 instead of 12.9.0"),
-    ("cuda.link", {("cuda", "link"): "/usr/local/cuda-11.8"}, {}, FAIL, "leads to /usr/local/cuda-11.8"),
+    ("cuda.link", {("cuda", "link"): "/usr/local/cuda-11.8"}, {}, FAIL, "points to /usr/local/cuda-11.8"),
     ("cuda.link", {("cuda", "link"): None}, {}, FAIL, "is a dangling link"),
     ("cuda.link", {("cuda", "prefix"): None, ("cuda", "link"): None}, {}, FAIL, "there is no /usr/local/cuda-12.9"),
     ("cuda.link", {}, {"cuda.version": ""}, SKIP, "installs no CUDA"),

@@ -160,7 +160,7 @@ def test_wrong_parameters_are_one_clear_error(run_module, node_commands, args, w
         ({"link_width": 33}, "link_width is 33"),
         ({"link_width": -8}, "link_width is -8"),
         ({"slowdowns": "sw_power_cap"}, "expected a list of clock event reasons"),
-        ({"slowdowns": ["gpu_idle"]}, "slowdowns has 'gpu_idle'; expected some of applications_clocks_setting"),
+        ({"slowdowns": ["gpu_idle"]}, "slowdowns contains 'gpu_idle'; expected some of applications_clocks_setting"),
         ({"plan": None}, "plan has no driver, cuda"),
         ({"plan": {**healthy_plan.PLAN, "cudnn": []}}, "plan has no cudnn"),
     ],

@@ -178,7 +178,7 @@ def test_the_callers_own_library_and_roots_are_taken(folder):
     check_callers_preload(decision, f"{path}:{path} libsomething.so", str(folder))
     assert decision.warnings == []
     check_callers_preload(decision, "/nowhere.so", str(folder))
-    assert "/nowhere.so, which is not there" in decision.warnings[0]
+    assert "/nowhere.so, which does not exist" in decision.warnings[0]
 
 
 @needs_root

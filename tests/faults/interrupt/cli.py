@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import time
 import traceback
 
-from interrupt import page, results
+from interrupt import results
 from interrupt.choice import each_kind, everything
 from interrupt.code import fingerprint
 from interrupt.exercise import CACHE, Outcome, Pair, exercise, reference
@@ -35,7 +36,6 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--part", default="1/1", help="k/n: of n runs side by side, the k-th")
     parser.add_argument("--everywhere", action="store_true", help="every place of every step, not one for each kind")
     parser.add_argument("--again", action="store_true", help="also pairs that have a result")
-    parser.add_argument("--page", action="store_true", help="only write docs/faults.md from what was recorded")
     parser.add_argument("--no-record", action="store_true", help="leave results.json as it is")
     return parser.parse_args(arguments)
 
@@ -67,9 +67,8 @@ def may_have(step: Step, point: str) -> bool:
 def main(arguments: list[str] | None = None) -> int:
     """Exit status 0 when every pair that was tried ended equal."""
     options = parse(arguments)
-    if options.page:
-        (REPO_ROOT / "docs/faults.md").write_text(page.text())
-        return 0
+    # What a shell starts in the background ignores Ctrl-C, and so would every run that is to be interrupted.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     seed = options.seed if options.seed is not None else int(commit().rstrip("+"), 16)
     part, parts = map(int, options.part.split("/"))
     until = time.monotonic() + 60 * options.minutes

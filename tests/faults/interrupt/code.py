@@ -24,8 +24,8 @@ KINDS = ("action", "filter", "lookup", "modules", "callback", "vars")
 FOR_READERS = ("name", "fail_msg", "success_msg", "description", "short_description")
 
 
-# Module, and what is taken from it.
-IMPORT = re.compile(r"ansible_collections\.gpuwright\.node\.(plugins\.[a-z_0-9.]+)(?: import \(?([\w, ]+))?")
+# How a module of this collection begins where its name is written out.
+COLLECTION = "ansible_collections.gpuwright.node."
 
 
 class Loader(yaml.SafeLoader):
@@ -75,24 +75,40 @@ def role_files(role: str) -> Iterator[Path]:
             yield path
 
 
+def imports(path: Path) -> Iterator[Path]:
+    """The files of this repository that a Python file names in its imports: modules, and packages on the way."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        module = node.module or ""
+        if node.level:
+            base = path.parents[node.level - 1] / module.replace(".", "/")
+        elif module.startswith(COLLECTION):
+            base = REPO_ROOT / module[len(COLLECTION) :].replace(".", "/")
+        else:
+            continue
+        places = [base, *(base / each.name for each in node.names)]
+        yield from (place.with_suffix(".py") for place in places if place.with_suffix(".py").is_file())
+        yield from (place / "__init__.py" for place in places if (place / "__init__.py").is_file())
+
+
 @cache
 def imported(path: Path) -> frozenset[Path]:
-    """A Python file and those of this collection that it imports, directly or indirectly."""
+    """A Python file and those of this repository that it imports, directly or indirectly."""
     found, todo = set(), [path]
     while todo:
         file = todo.pop()
-        if file in found:
-            continue
-        found.add(file)
-        for module, names in IMPORT.findall(file.read_text()):
-            base = REPO_ROOT / module.replace(".", "/")
-            below = [(base / word.strip()).with_suffix(".py") for word in names.split(",")]
-            todo += [place for place in (base.with_suffix(".py"), base / "__init__.py", *below) if place.is_file()]
+        if file not in found:
+            found.add(file)
+            todo += imports(file)
     return frozenset(found)
 
 
 def exercised(step: Step) -> list[Path]:
     """Every file that a step's outcome depends on: its playbook, its roles and those that they call, their plug-ins."""
+    if step.command:
+        programs = [file for folder in step.programs for file in (REPO_ROOT / folder).rglob("*.py")]
+        return sorted(set().union(*map(imported, programs)))
     roles, todo = set(), [*ALWAYS, *step.roles]
     files = {REPO_ROOT / "playbooks" / step.playbook}
     while todo:
@@ -114,7 +130,8 @@ def exercised(step: Step) -> list[Path]:
 
 def fingerprint(step: Step) -> str:
     """12 hex digits that change when a pair of this step has to be tried again."""
-    digest = hashlib.sha256(json.dumps([step.words(), step.variables], sort_keys=True).encode())
+    words = [step.command] if step.command else [step.words(), step.variables]
+    digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
     for path in exercised(step):
         digest.update(f"{path.relative_to(REPO_ROOT)}\0{content(path)}\0".encode())
     return digest.hexdigest()[:12]

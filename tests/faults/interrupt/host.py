@@ -38,6 +38,7 @@ class Host:
         self.container = containers.container_name(self.fleet, NAME)
         self.sockets = Path(tempfile.mkdtemp(prefix="ssh-"))
         self._route: list[str] = []
+        self._first = 0
 
     @property
     def inventory(self) -> Path:
@@ -76,6 +77,7 @@ class Host:
         """
         self._forget_connections()
         self.mood("well")
+        self._first = 0
         data = yaml.safe_load(HOSTS_FILE.read_text())
         plan = containers.address_plan(containers.ensure_network(self.fleet), list(data["hosts"]))
         host = containers.Host(NAME, plan[NAME], data["hosts"][NAME])
@@ -125,8 +127,11 @@ class Host:
 
     def pid(self) -> int:
         """Process of this machine that is the host's first one; 0 while it does not run."""
-        answer = podman("inspect", "--format", "{{.State.Pid}}", self.container, check=False)
-        return int(answer.stdout.strip() or 0) if answer.returncode == 0 else 0
+        # Asked for a hundred times a second while a point is waited for; podman needs a tenth of a second to answer.
+        if not self._first or not Path(f"/proc/{self._first}/root/etc").exists():
+            answer = podman("inspect", "--format", "{{.State.Pid}}", self.container, check=False)
+            self._first = int(answer.stdout.strip() or 0) if answer.returncode == 0 else 0
+        return self._first
 
     def root(self) -> Path:
         """The host's file system as its own processes see it, mounts included."""
@@ -134,7 +139,10 @@ class Host:
 
     def processes(self, pattern: str) -> list[int]:
         """Processes of the host whose command line matches, as this machine numbers them."""
-        space = Path(f"/proc/{self.pid()}/ns/pid").readlink()
+        first = self.pid()
+        if not first:
+            return []
+        space = Path(f"/proc/{first}/ns/pid").readlink()
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -171,13 +179,31 @@ class Host:
 
     def die(self) -> None:
         """Everything on it is killed at once, and it starts again; what is on its disks stays."""
-        before = self.pid()
+        before, self._first = self.pid(), 0
         podman("kill", "--signal", "KILL", self.container, check=False)
         deadline = time.monotonic() + READY_SECONDS
         while self.pid() in (0, before) and time.monotonic() < deadline:
             podman("start", self.container, check=False)
             time.sleep(0.2)
         self.wait_ready()
+
+    def short_of_memory(self, room_mb: int | None) -> None:
+        """From now on no more memory than is in use and `room_mb` besides; None: as much as there is again.
+
+        The kernel then kills what uses most, of this host's processes alone: the limit is its control group's.
+        """
+        lines = [line.split(":", 2) for line in Path(f"/proc/{self.pid()}/cgroup").read_text().splitlines()]
+        old = [path for _number, controllers, path in lines if "memory" in controllers.split(",")]
+        # One hierarchy for each controller, or one for all, where the first process has a group of its own.
+        folder = Path("/sys/fs/cgroup/memory" + old[0]) if old else Path("/sys/fs/cgroup" + lines[0][2]).parent
+        file = folder / ("memory.limit_in_bytes" if old else "memory.max")
+        if room_mb is None:
+            file.write_text("-1" if old else "max")
+            return
+        used = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        held = sum(int(used[name]) for name in (("total_rss", "total_shmem") if old else ("anon", "shmem", "kernel")))
+        held += int((folder / "memory.kmem.usage_in_bytes").read_text()) if old else 0
+        file.write_text(str(held + (room_mb << 20)))
 
     def _in_network(self, *words: str) -> str:
         return run(["nsenter", "--target", str(self.pid()), "--net", *words], check=False).stdout

@@ -1,4 +1,4 @@
-"""One run of ansible-playbook that can be held before a task, from outside."""
+"""One run of ansible-playbook that can be held before a task, from outside; or of a command of the node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interrupt.host import REPO_ROOT, Host
+from interrupt.host import NAME, REPO_ROOT, Host
 from interrupt.steps import Step
 
 LIMIT_S = 1500
@@ -39,6 +39,9 @@ class Run:
         words = ["ansible-playbook", "-i", str(host.inventory), *step.words()]
         if step.variables:
             words += ["-e", json.dumps(step.variables)]
+        if step.command:
+            # In a terminal: whoever loses the connection ends what runs in it.
+            words = ["ssh", "-tt", "-F", str(host.state / "ssh_config"), NAME, step.command]
         environment = {
             **os.environ,
             "ANSIBLE_NOCOLOR": "1",

@@ -21,17 +21,21 @@ class Inside:
 
 @dataclass(frozen=True)
 class Step:
-    """One command. `after`: the step whose finished host it begins on, "" for a bare one. `roles`: what it installs."""
+    """One command. `after`: the step whose finished host it begins on, "" for a bare one. `roles`: what it installs.
+
+    command   of the node itself, typed over ssh, in the place of a playbook; `programs` are the folders of its code
+    """
 
     name: str
     after: str
-    playbook: str
-    roles: tuple[str, ...]
+    playbook: str = ""
+    roles: tuple[str, ...] = ()
     inside: tuple[Inside, ...] = ()
     tags: str = ""
     variables: dict[str, Any] = field(default_factory=dict)
-    prepare: str = ""
     downloads: bool = False
+    command: str = ""
+    programs: tuple[str, ...] = ()
 
     def words(self) -> list[str]:
         return [f"playbooks/{self.playbook}", "-l", "gpu_nodes", *(["--tags", self.tags] if self.tags else [])]
@@ -96,6 +100,27 @@ STEPS = (
     Step(
         "monitoring taken back", "verification", "system.yml", ("system_monitor",), tags="system_monitor",
         variables={"system_monitor_state": "absent"},
+    ),
+    Step(
+        "containers", "verification", "system.yml", ("system_containers",), (TRANSACTION,), tags="system_containers",
+        variables={"system_containers_engine": "podman"}, downloads=True,
+    ),
+    Step(
+        "containers taken back", "containers", "system.yml", ("system_containers",), (TRANSACTION,),
+        tags="system_containers",
+        variables={"system_containers_engine": "podman", "system_containers_state": "absent"},
+    ),
+    Step(
+        "calibration", "verification", inside=(Inside("rounds", process=r"gpu-run --calibrate"),),
+        command="sudo gpu-run --calibrate --user trainer --rounds 3 -- sh -c 'sleep 0.2'",
+        programs=("plugins/module_utils/launch",),
+    ),
+    Step(
+        "training", "verification", inside=(Inside("checkpoints", changed="/srv/gan/runs/cut/stats.jsonl"),),
+        command="sudo -u trainer gpu-run -- /opt/gpuwright/venvs/current/bin/train-gan --config /dev/null "
+        "run_dir=/srv/gan/runs/cut device=cpu steps=300 checkpoint_every=20 image_size=16 batch_size=8 channels=4 "
+        "synthetic_images=64 num_workers=0",
+        programs=("plugins/module_utils/launch", "trainer/gan_trainer"),
     ),
 )  # fmt: skip
 BY_NAME = {step.name: step for step in STEPS}

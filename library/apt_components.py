@@ -105,16 +105,17 @@ def main() -> None:
         if not own_targets(targets) and not module.check_mode:
             problem = update(seconds)
             if problem:
-                module.fail_json(msg=f"apt cannot read its package lists: {problem[-600:]}. Nothing was changed.")
+                module.fail_json(
+                    msg=f"apt cannot read its package lists: {problem[-600:]}. Nothing was changed. [packages.lists]"
+                )
             targets = read_targets()
     except OSError as error:
-        module.fail_json(msg=f"{error}. Look at: apt-get update")
+        module.fail_json(msg=f"{error}. Look at: apt-get update [packages.lists]")
     if not own_targets(targets) and not module.check_mode:
         module.fail_json(
             msg="No configured apt source is Debian's or Ubuntu's own (apt-get indextargets shows none with the "
-            "component main), so nothing says which mirror has {}. Configure the distribution's mirror first.".format(
-                " ".join(module.params["components"])
-            )
+            "component main), so nothing says which mirror has {}. Configure the distribution's mirror first. "
+            "[packages.mirror]".format(" ".join(module.params["components"]))
         )
     stanzas = wanted_stanzas(targets, module.params["components"], path)
     keyrings = [name for name in KEYRINGS.values() if os.path.exists(name)]
@@ -125,9 +126,8 @@ def main() -> None:
         if problem:
             write(module, path, before)
             module.fail_json(
-                msg="With the components {} apt cannot read its package lists: {}. {} is as it was before.".format(
-                    " ".join(module.params["components"]), problem[-600:], path
-                )
+                msg="With the components {} apt cannot read its package lists: {}. {} is as it was before. "
+                "[packages.lists]".format(" ".join(module.params["components"]), problem[-600:], path)
             )
     changed = before != after
     added = [

@@ -134,7 +134,7 @@ def main() -> None:
     try:
         bring_about(wanted_change(module.params), Dnf(module.params["timeout"]), module.check_mode, result)
     except StreamError as error:
-        module.fail_json(msg=str(error), **result)
+        module.fail_json(msg=f"{error} [driver.stream]", **result)
     module.exit_json(**result)
 
 

@@ -76,7 +76,7 @@ def main() -> None:
         python = first_interpreter(module.params["compile_for"])
         compiled = compile_modules(dest, python, write=not module.check_mode) if python else []
     except (OSError, ValueError) as error:
-        module.fail_json(msg=f"{dest} was not brought up to date: {error}. Mend that and run again")
+        module.fail_json(msg=f"{dest} was not brought up to date: {error}. Mend that and run again [files.failed]")
     changed = bool(to_write or to_remove or compiled)
     module.exit_json(changed=changed, written=to_write, removed=to_remove, compiled=compiled)
 

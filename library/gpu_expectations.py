@@ -68,7 +68,7 @@ def main() -> None:
     try:
         held = hold(module.params["wanted"], recorded, module.params["gpus"])
     except ValueError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=f"{error} [verify.expectations]")
     if held.because:
         module.warn(held.because)
     module.exit_json(changed=False, expectations=held.expectations, because=held.because)

@@ -150,7 +150,7 @@ def main() -> None:
     agents = module.params["agents"]
     problems = [problem for problem in map(agent_problem, agents) if problem]
     if problems:
-        module.fail_json(msg=f"agents: {'; '.join(problems)}")
+        module.fail_json(msg=f"agents: {'; '.join(problems)} [variable.value]")
     host = probe(kernels=[name for name in module.params["kernels"] if name], agents=agents)
     module.exit_json(changed=False, ansible_facts={"gpu_node": host})
 

@@ -169,13 +169,13 @@ def main() -> None:
     try:
         expectations = parse_expectations(params["expectations"])
     except ValueError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=f"{error} [verify.expectations]")
     report = verify(params, expectations, module.check_mode)
     if not module.check_mode:
         try:
             warning = keep(report, params["report_path"], params["verified_path"])
         except OSError as error:
-            module.fail_json(msg=f"the report cannot be written: {error}")
+            module.fail_json(msg=f"the report cannot be written: {error} [verify.report]")
         if warning:
             module.warn(warning)
     module.exit_json(changed=False, verdict=report["verdict"], checks=report["checks"], readings=report["readings"])

@@ -138,9 +138,9 @@ def main() -> None:
         if not module.check_mode:
             tuning.apply("/", plan, work, before)
     except Refused as error:
-        module.fail_json(msg=f"{error}. Nothing was changed")
+        module.fail_json(msg=f"{error}. Nothing was changed [tuning.refused]")
     except (NotHere, OSError, ValueError) as error:
-        module.fail_json(msg=f"the settings are not complete: {error}. {AGAIN}")
+        module.fail_json(msg=f"the settings are not complete: {error}. {AGAIN} [tuning.incomplete]")
     module.exit_json(
         changed=changed,
         diff={"before": diff[0], "after": diff[1]},

@@ -80,7 +80,7 @@ def main() -> None:
         unfinished = unfinished_packages(family) if missing else []
     except OSError as error:
         look = "dpkg --audit" if family == "debian" else "rpm -qa | head"
-        module.fail_json(msg=f"{error}. Check the package database: {look}")
+        module.fail_json(msg=f"{error}. Check the package database: {look} [packages.database]")
     holder = lock_holder()
     message = ""
     if holder:

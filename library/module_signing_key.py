@@ -83,11 +83,11 @@ def main() -> None:
     password_hash = module.params["password_hash"].strip()
     problem = hash_problem(password_hash)
     if problem:
-        module.fail_json(msg=f"password_hash: {problem}.")
+        module.fail_json(msg=f"password_hash: {problem}. [secure_boot.hash]")
     try:
         outcome = prepare("/", place, password_hash, check=module.check_mode)
     except Refused as refusal:
-        module.fail_json(msg=str(refusal))
+        module.fail_json(msg=f"{refusal} [secure_boot.key_file]")
     module.exit_json(**dict(outcome._asdict(), dialogue=dialogue("/", place.certificate)))
 
 

@@ -136,7 +136,7 @@ def main() -> None:
     except OSError as error:
         module.fail_json(
             msg=f"The lock of one run at a time cannot be kept in {FOLDER}: {error}. Nothing was changed here. "
-            "Make room there (df -h /run) or mend it, then run again"
+            "Make room there (df -h /run) or mend it, then run again [operator.folder]"
         )
     module.exit_json(changed=False, **_shown(answer, claim["run"]))
 

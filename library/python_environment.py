@@ -84,7 +84,7 @@ def main() -> None:
     try:
         because = judge_environment(**module.params)
     except OSError as error:
-        module.fail_json(msg=f"{module.params['path']}: {error}. Mend that and run again")
+        module.fail_json(msg=f"{module.params['path']}: {error}. Mend that and run again [framework.damaged]")
     module.exit_json(changed=False, whole=not because, because=because)
 
 

@@ -85,7 +85,10 @@ def fetched(module: AnsibleModule) -> bytes:
     data = fetch(module)
     why = refusal(data, module.params["fingerprint"])
     if why:
-        text = "The key at {} is not the pinned one alone: {}. Nothing was trusted and nothing was changed."
+        text = (
+            "The key at {} is not the pinned one alone: {}. Nothing was trusted and nothing was changed. "
+            "[repository.key]"
+        )
         module.fail_json(msg=text.format(module.params["url"], why))
     return data
 
@@ -98,7 +101,7 @@ def fetch(module: AnsibleModule) -> Any:
             return answer.read(MOST_BYTES + 1)
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        text = "{} cannot be fetched: {}. Look on the node with `curl -I {}`."
+        text = "{} cannot be fetched: {}. Look on the node with `curl -I {}`. [repository.unreachable]"
         module.fail_json(msg=text.format(wish["url"], without_login(str(reason)), wish["url"]))
 
 
@@ -138,7 +141,7 @@ def main() -> None:
         except ValueError:
             text, left_out = pinned_key(fetched(module), fingerprint)
     except OSError as error:
-        module.fail_json(msg=f"The key of {module.params['url']} cannot be read: {error}")
+        module.fail_json(msg=f"The key of {module.params['url']} cannot be read: {error} [repository.key_unreadable]")
     answer = {"changed": there != text.encode(), "left_out": left_out}
     if answer["changed"] and not module.check_mode:
         backup = write(module, path, text)

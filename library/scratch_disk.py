@@ -61,9 +61,9 @@ def main() -> None:
             if not module.check_mode:
                 scratch.format_disk("/", disk, serial)
     except scratch.Refused as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=f"{error} [scratch.refused]")
     except OSError as error:
-        module.fail_json(msg=f"the scratch file system was not made: {error}. Nothing mounts it")
+        module.fail_json(msg=f"the scratch file system was not made: {error}. Nothing mounts it [scratch.failed]")
     module.exit_json(changed=changed, disk=disk, uuid=scratch.uuid_for(serial))
 
 

@@ -55,7 +55,9 @@ def main() -> None:
             for name, bits in found:
                 os.chmod(name, bits)
     except OSError as error:
-        module.fail_json(msg=f"The modes below {path} cannot be repaired: {error}. Mend that and run again")
+        module.fail_json(
+            msg=f"The modes below {path} cannot be repaired: {error}. Mend that and run again [files.failed]"
+        )
     module.exit_json(changed=bool(found), repaired=len(found), examples=[name for name, _bits in found[:MOST_EXAMPLES]])
 
 

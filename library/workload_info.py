@@ -111,7 +111,7 @@ def main() -> None:
     params = module.params
     problems = [problem for problem in map(agent_problem, params["agents"]) if problem]
     if problems:
-        module.fail_json(msg=f"agents: {'; '.join(problems)}")
+        module.fail_json(msg=f"agents: {'; '.join(problems)} [variable.value]")
     environment = os.path.realpath(params["environment"]) if params["environment"] else ""
     if environment and os.path.dirname(environment) == os.path.realpath(params["venvs"]):
         environment = os.path.join(params["venvs"], os.path.basename(environment))

@@ -50,7 +50,7 @@ def planned(
     try:
         matrix = matrix if isinstance(matrix, dict) else read_matrix(matrix, without=[CARDS])
     except (OSError, ValueError, yaml.YAMLError) as error:
-        return {"failed": True, "msg": f"The matrix of versions cannot be read: {error}"}
+        return {"failed": True, "msg": f"The matrix of versions cannot be read: {error} [plan.matrix]"}
     if locks is not None:
         matrix = {**matrix, "locks": locks}
     try:
@@ -61,5 +61,9 @@ def planned(
     if "conflicts" in plan:
         conflicts = plan["conflicts"]
         together = one_way_out(matrix, host, pins, conflicts)
-        return {"failed": True, "msg": conflict_message(host, conflicts, together), "conflicts": conflicts}
+        return {
+            "failed": True,
+            "msg": conflict_message(host, conflicts, together) + " [plan.conflict]",
+            "conflicts": conflicts,
+        }
     return {"changed": False, "ansible_facts": {"gpu_node_plan": plan}}

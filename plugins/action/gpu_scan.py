@@ -46,18 +46,26 @@ class ActionModule(ActionBase):
             _validated, options = self.validate_argument_spec(SPEC)
             done = self._scan(options["level"], str(variables.get("ansible_python_interpreter") or ""))
         except (OSError, ValueError) as error:
-            return {**result, "failed": True, "msg": f"gpu-doctor.pyz cannot be built on the controller: {error}"}
+            return {
+                **result,
+                "failed": True,
+                "msg": f"gpu-doctor.pyz cannot be built on the controller: {error} [scan.program]",
+            }
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
         try:
             report = report_of(done)
         except ValueError as error:
-            return {**result, "failed": True, "msg": str(error)}
+            return {**result, "failed": True, "msg": f"{error} [scan.failed]"}
         folder = None if self._task.check_mode else options["folder"]
         try:
             dest = keep(Path(folder), str(variables.get("inventory_hostname")), report) if folder else ""
         except OSError as error:
-            return {**result, "failed": True, "msg": f"{error.filename or folder}: {error.strerror or error}"}
+            return {
+                **result,
+                "failed": True,
+                "msg": f"{error.filename or folder}: {error.strerror or error} [scan.report]",
+            }
         found = {"verdict": report["verdict"], "checks": report["checks"], "report": report, "dest": str(dest)}
         # A report is long, and a file.
         return {**result, "changed": False, "_ansible_verbose_override": True, **found}

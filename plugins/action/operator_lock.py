@@ -110,13 +110,13 @@ class ActionModule(ActionBase):
         if options["takeover"] not in ("", "break"):
             raise AnsibleActionFail(
                 f"gpuwright_lock is {options['takeover']}, expected break (take the lock from the run that holds it); "
-                "correct it or leave it out, and run again."
+                "correct it or leave it out, and run again. [operator.takeover]"
             )
         claim = runs.claim()
         if not claim["started"]:
             raise AnsibleActionFail(
                 f"The run that started this task, process {claim['pid']} of {claim['controller']}, has ended; "
-                f"{host} is left as it is. Run it again."
+                f"{host} is left as it is. Run it again. [operator.ended]"
             )
         again = f"ansible-playbook {claim['playbook']} -l {host}"
         answer = self._ask(claim, options["state"], "", task_vars)
@@ -125,6 +125,8 @@ class ActionModule(ActionBase):
         elif options["state"] != "released":
             self._tell(answer, host)
         answer = {**result, "refusal": "", "next": "", **answer}
+        if answer["refusal"]:
+            answer["refusal"] = f"{answer['refusal']} [operator.busy]"
         known = {"gpu_node_lock": {name: answer.get(name) or "" for name in ("run", "holder", "refusal", "next")}}
         return {**answer, "ansible_facts": {**answer.get("ansible_facts", {}), **known}}
 

@@ -49,7 +49,10 @@ def locked(options: dict[str, Any], check_mode: bool) -> dict[str, Any]:
             # Every later run would take a half-written file for a complete one.
             write_whole(str(path), text.encode("utf-8"))
     except package_lock.LockError as error:
-        return {"failed": True, "msg": str(error)}
+        return {"failed": True, "msg": f"{error} [framework.packages]"}
     except OSError as error:
-        return {"failed": True, "msg": f"{error.filename or options['folder']}: {error.strerror or error}"}
+        return {
+            "failed": True,
+            "msg": f"{error.filename or options['folder']}: {error.strerror or error} [framework.packages_lock]",
+        }
     return {"changed": True, "path": str(path)}

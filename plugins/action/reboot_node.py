@@ -73,4 +73,4 @@ class ActionModule(Reboot):
         try:
             return super().run(tmp, task_vars)
         except HostKeyRefused as refusal:
-            return {"failed": True, "changed": True, "rebooted": True, "msg": str(refusal)}
+            return {"failed": True, "changed": True, "rebooted": True, "msg": f"{refusal} [reboot.host_key]"}

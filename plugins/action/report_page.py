@@ -28,12 +28,15 @@ def made(folder: str, check_mode: bool) -> dict[str, Any]:
     try:
         names = host_names(folder)
         if not names:
-            return {"failed": True, "msg": f"{folder}: no report there; expected the JSON files of gpu_verify"}
+            return {
+                "failed": True,
+                "msg": f"{folder}: no report there; expected the JSON files of gpu_verify [report.missing]",
+            }
         if check_mode:
             for _page in pages(folder, names, now_utc()):
                 pass
         else:
             write_pages(folder, names, now_utc())
     except OSError as error:
-        return {"failed": True, "msg": f"{error.filename or folder}: {error.strerror or error}"}
+        return {"failed": True, "msg": f"{error.filename or folder}: {error.strerror or error} [report.failed]"}
     return {"changed": False, "path": str(Path(folder, INDEX)), "hosts": len(names)}

@@ -33,14 +33,26 @@ def preflight_problems(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
     for variables in hosts:
         results = {name: variables.get(name) or {} for name in TASK_RESULTS}
         rows = _rows(results, variables)
-        found += [{"host": variables["inventory_hostname"], **row, "next": told(row["next"])} for row in rows]
+        name = variables["inventory_hostname"]
+        found += [{"host": name, **with_id(row), "next": told(row["next"])} for row in rows]
+    return found
+
+
+def with_id(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with its fault's id (docs/faults.md) in brackets behind the problem, as all messages have theirs."""
+    fault = row.get("id")
+    found = {name: value for name, value in row.items() if name != "id"}
+    if fault:
+        found["problem"] = f"{row['problem']} [{fault}]"
+    if fault and row.get("common"):
+        found["common"] = {**row["common"], "problem": f"{row['common']['problem']} [{fault}]"}
     return found
 
 
 def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict[str, Any]]:
     said = results["__preflight_variables"]
     rows = [
-        _row(line, "inventory", "Correct the variable in the inventory or on the command line.")
+        _row("", line, "inventory", "Correct the variable in the inventory or on the command line.")
         for line in str(said.get("msg", "")).splitlines()
         if said.get("evaluated_to") is False and line
     ]
@@ -55,10 +67,15 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
     for conflict in answer.get("conflicts", []):
         ways = [", ".join(f'{pin}: "{value}"' for pin, value in choice.items()) for choice in conflict["variables"]]
         step = "Set one of: " + "; or ".join(ways) if ways else "No change of one pin helps; see docs/compatibility.md."
-        rows.append(_row(conflict["what"], " + ".join(conflict["clash"]) or "inventory", step))
+        rows.append(_row("plan.conflict", conflict["what"], " + ".join(conflict["clash"]) or "inventory", step))
     if answer.get("msg") and not answer.get("conflicts") and not answer.get("skipped"):
         rows.append(
-            _row("No plan could be made", _message(answer), "This is a fault of the matrix or the probe; report it.")
+            _row(
+                "plan.failed",
+                "No plan could be made",
+                _message(answer),
+                "This is a fault of the matrix or the probe; report it.",
+            )
         )
     # If apt cannot read its lists, that is the problem; what it found in the old ones does not count.
     lists = results["__preflight_lists"]
@@ -87,7 +104,7 @@ def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan:
             " release, or `subscription-manager release --set`; Rocky, Alma: the vault; Debian: snapshot.debian.org);"
             " (2) set system_kernel_allow_update: true to move this node to the newest kernel (one more reboot)."
         )
-    return _row(problem, f"a dry run of `{manager} install {' '.join(names)}`", step)
+    return _row("packages.unavailable", problem, f"a dry run of `{manager} install {' '.join(names)}`", step)
 
 
 def repository_step(os_id: str, repositories: Mapping[str, Mapping[str, str]]) -> str:
@@ -103,8 +120,8 @@ def repository_step(os_id: str, repositories: Mapping[str, Mapping[str, str]]) -
     )
 
 
-def _row(problem: str, evidence: str, step: str) -> dict[str, Any]:
-    return {"problem": problem, "evidence": evidence, "next": step, "stops": True}
+def _row(fault: str, problem: str, evidence: str, step: str) -> dict[str, Any]:
+    return {"id": fault, "problem": problem, "evidence": evidence, "next": step, "stops": True}
 
 
 def _message(result: Mapping[str, Any]) -> str:

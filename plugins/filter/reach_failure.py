@@ -34,7 +34,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: C(kind), C(problem), C(evidence), C(next) and C(common).
+  description: C(id), C(kind), C(problem), C(evidence), C(next) and C(common).
   type: dict
 """
 
@@ -47,6 +47,7 @@ from typing import Any
 # ansible-core's ssh connection.
 CAUSES = (
     (
+        "reach.key_changed",
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|[Hh]ost key for \S+ has changed|DNS SPOOFING",
         "refused",
         "The host key of {host} is not the one that this controller knows",
@@ -54,36 +55,42 @@ CAUSES = (
         "If not, find out who answers there.",
     ),
     (
+        "reach.key_unknown",
         r"Host key verification failed|Host Key checking is enabled|host key is known for|authenticity of host",
         "refused",
         "The host key of {host} is not known to this controller",
         "Compare its fingerprint: ssh {port_option}{host}; answering yes keeps it in known_hosts.",
     ),
     (
+        "reach.key_open",
         r"(?s)(UNPROTECTED PRIVATE KEY FILE|Load key .+: bad permissions).*Permission denied \(",
         "refused",
         "{host} was reached, but this controller cannot use the key {bad_key}: other users can read it",
         "chmod 600 {bad_key_word}",
     ),
     (
+        "reach.key_unreadable",
         r"(?s)(Identity file .+ not accessible|Load key .+: Permission denied).*Permission denied \(",
         "refused",
         "{host} was reached, but this controller cannot use the key {bad_key}: {key_error}",
         "Correct ansible_ssh_private_key_file, or the permissions of the file: ls -l {bad_key_word}",
     ),
     (
+        "reach.key_damaged",
         r"(?s)Load key .+: .*Permission denied \(",
         "refused",
         "{host} was reached, but this controller cannot use the key {bad_key}: it is damaged or not a private key",
         "`ssh-keygen -y -f {bad_key_word}` must print its public half; otherwise correct ansible_ssh_private_key_file.",
     ),
     (
+        "reach.password",
         r"[Ii]ncorrect username|Invalid/incorrect|Permission denied, please",
         "refused",
         "{host} was reached, but refuses the password of {user}",
         "Run again with -k and the password of {user} on that host, or install a key: ssh-copy-id {way}",
     ),
     (
+        "reach.login",
         r"Permission denied \(|Too many authentication failures"
         r"|[Aa]uthentication (failed|failure)|No more authentication methods|no supported authentication",
         "refused",
@@ -92,6 +99,7 @@ CAUSES = (
         "install it: {let_in}. With a password: -k. Try: ssh {way}",
     ),
     (
+        "reach.account",
         r"account (has )?expired|account is currently not available|Unprivileged users are not permitted|"
         r"[Ss]ystem is (booting up|going down)|nologin",
         "refused",
@@ -99,12 +107,14 @@ CAUSES = (
         "ssh {way} shows why: the host is starting or shutting down, or the account is closed.",
     ),
     (
+        "reach.algorithms",
         r"Unable to negotiate|no matching (host key|key exchange|cipher|mac)",
         "refused",
         "{host} was reached, but its ssh server and this controller have no algorithm in common",
         "Update the older of the two, or name the algorithm in ansible_ssh_common_args, as `ssh -v` proposes.",
     ),
     (
+        "reach.name",
         r"Could not resolve hostname|Name or service not known|[Nn]ame resolution|nodename nor servname|"
         r"No address associated|No such host is known",
         "unreachable",
@@ -112,24 +122,28 @@ CAUSES = (
         "Correct the name or set ansible_host; `getent hosts {name}` must answer.",
     ),
     (
+        "reach.port",
         r"Connection refused",
         "unreachable",
         "The host cannot be reached: {host} port {port} refuses connections",
         "The machine is on, but no ssh server listens: start sshd, or correct ansible_host and ansible_port.",
     ),
     (
+        "reach.route",
         r"No route to host|[Nn]etwork is unreachable|Host is down|Host is unreachable",
         "unreachable",
         "The host cannot be reached: there is no route to {host}",
         "Is it switched on and on this network? Try: ping {host}; look at gateway, VPN and firewall.",
     ),
     (
+        "reach.timeout",
         r"Connection timed out|Operation timed out|[Tt]imed? ?out|not responding",
         "unreachable",
         "The host cannot be reached: {host} does not answer in time (port {port})",
         "Is it switched on, and does a firewall let port {port} through? Try: ssh {way}",
     ),
     (
+        "reach.closed",
         r"[Cc]onnection (closed|reset)|closed by remote host|stdio forwarding failed|kex_exchange",
         "unreachable",
         "The host cannot be reached: {host} closes the connection before a login",
@@ -138,18 +152,21 @@ CAUSES = (
     ),
     (
         # ssh ended before Ansible had sent the module, and its message is lost.
+        "reach.ended",
         r"Broken pipe",
         "unreachable",
         "The host cannot be reached: ssh to {host} (port {port}) ended before anything was sent",
         "To see the reason: ssh {way}",
     ),
     (
+        "reach.space",
         r"No space left on device",
         "refused",
         "{host} was reached, but a file system there is full",
         "Free space there (`df -h / /tmp /var/tmp`) and run again.",
     ),
     (
+        "reach.temporary",
         r"Failed to create temporary directory",
         "refused",
         "{host} was reached, but {user} cannot write temporary files there",
@@ -170,11 +187,11 @@ def reach_failure(message: str, host: str = "", variables: Any = None) -> dict[s
     """
     text = _key_told(str(message), str((variables or {}).get("ansible_ssh_private_key_file") or ""))
     words = _words(text, host, variables or {})
-    for pattern, kind, problem, step in CAUSES:
+    for fault, pattern, kind, problem, step in CAUSES:
         match = re.search(pattern, text)
         if match:
-            return _row(kind, problem, "", step, words)
-    return _row("unreachable", "The host cannot be reached", _plain(text), "Try: ssh {way}", words)
+            return _row(fault, kind, problem, "", step, words)
+    return _row("reach.unknown", "unreachable", "The host cannot be reached", _plain(text), "Try: ssh {way}", words)
 
 
 def _key_told(text: str, key: str) -> str:
@@ -185,11 +202,12 @@ def _key_told(text: str, key: str) -> str:
     return text
 
 
-def _row(kind: str, problem: str, evidence: str, step: str, words: dict[str, str]) -> dict[str, Any]:
+def _row(fault: str, kind: str, problem: str, evidence: str, step: str, words: dict[str, str]) -> dict[str, Any]:
     anybody = {name: words[name].replace(words["host"], "HOST") for name in ("way", "let_in")}
     anybody = {**words, **anybody}
     anybody |= {"host": "HOST", "name": "HOST", "known": words["known"].replace(words["host"], "HOST")}
     return {
+        "id": fault,
         "kind": kind,
         "problem": problem.format(**words),
         "evidence": evidence,

@@ -93,7 +93,7 @@ def variable_problems(
     problems: list[str] = []
     for name, value in variables.items():
         if name in options:
-            problems.extend(_problems_of_value(name, value, options[name]))
+            problems.extend(f"{line} [variable.value]" for line in _problems_of_value(name, value, options[name]))
         else:
             problems.extend(_problems_of_name(name, argument_specs, options))
     return sorted(problems)
@@ -103,12 +103,12 @@ def _problems_of_name(name: str, roles: Mapping[str, Any], options: Mapping[str,
     if name.startswith("__"):
         owner = next((role for role in roles if name.startswith(f"__{role}_")), None)
         if owner:
-            yield f"{name} is internal to the role {owner} and cannot be set"
+            yield f"{name} is internal to the role {owner} and cannot be set [variable.internal]"
         return
     if name in OF_THE_RUN:
         return
     if name in RENAMED:
-        yield f"{name} is called {RENAMED[name]} now; rename it in the inventory"
+        yield f"{name} is called {RENAMED[name]} now; rename it in the inventory [variable.renamed]"
         return
     nearest = difflib.get_close_matches(name, options, 1, CLOSE)
     # Role names may begin alike (system_driver, system_driver_x): the longest that fits is meant.
@@ -118,7 +118,8 @@ def _problems_of_name(name: str, roles: Mapping[str, Any], options: Mapping[str,
         endings = {option.removeprefix(f"{role}_"): option for option in roles[role]}
         nearest = [endings[end] for end in difflib.get_close_matches(name.removeprefix(f"{role}_"), endings, 1)]
     if role or nearest:
-        yield f"unknown variable {name}" + (f", did you mean {nearest[0]}?" if nearest else "")
+        hint = f", did you mean {nearest[0]}?" if nearest else ""
+        yield f"unknown variable {name}{hint} [variable.unknown]"
 
 
 def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterator[str]:

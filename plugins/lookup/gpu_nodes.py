@@ -9,7 +9,8 @@ short_description: The group gpu_nodes, or that of gpuwright_hosts, or an error 
 description:
   - For C(hosts:) of a play. It is evaluated before any host is contacted.
   - Stops on an ansible-core older than 2.16, an inventory without hosts in C(gpu_nodes), a C(--limit) that selects none
-    of them or names one that does not exist, and a tag that no play knows.
+    of them or names one that does not exist, a tag that no play knows, and an extra
+    variable that is internal to a role.
   - C(--syntax-check) needs no host, so it stops on nothing.
 options: {}
 """
@@ -26,12 +27,14 @@ _raw:
 
 import difflib
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from ansible import context
 from ansible.errors import AnsibleLookupError
 from ansible.inventory.manager import InventoryManager
 from ansible.plugins.lookup import LookupBase
+from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems, unknown_parts
 
 # The group, unless -e gpuwright_hosts names another.
@@ -52,25 +55,30 @@ def known_tags(playbooks: Path) -> list[str]:
     return sorted({*LAYERS, *PARTS, *roles})
 
 
-def problems(variables: dict, hosts: list[str], selected: list[str], tags: list[str]) -> list[str]:
+def problems(
+    variables: dict, hosts: list[str], selected: list[str], tags: list[str], given: Iterable[str] = ()
+) -> list[str]:
     """Why this run would do nothing or cannot work; if the list is empty, the run starts.
 
     `variables` are the play's magic variables, `hosts` those of the group, `selected` those of them within the limit,
-    `tags` the known ones.
+    `tags` the known ones, `given` the names of the extra variables.
     """
     group = variables.get(OTHER) or GROUP
     found = []
     version = variables["ansible_version"]["full"]
     if tuple(int(part) for part in re.findall("[0-9]+", version)[:2]) < OLDEST_ANSIBLE_CORE:
-        found.append(f"ansible-core {version} is too old: gpuwright runs on 2.16 and newer; use 2.16.19 (make venv)")
+        found.append(
+            f"ansible-core {version} is too old: gpuwright runs on 2.16 and newer; use 2.16.19 (make venv) [run.core]"
+        )
     if not hosts:
         found.append(
             f"the inventory has no host in the group {group}. Add your servers there, name the right file with -i, or "
-            f"another group with -e {OTHER}=GROUP"
+            f"another group with -e {OTHER}=GROUP [run.no_hosts]"
         )
     elif not selected:
         found.append(
-            f"--limit {variables.get('ansible_limit')} selects none of the hosts of {group}: {', '.join(hosts[:8])}"
+            f"--limit {variables.get('ansible_limit')} selects none of the hosts of {group}: {', '.join(hosts[:8])} "
+            "[run.limit]"
         )
     elif variables.get("ansible_limit"):
         found += limit_problems(variables["ansible_limit"], names_of(variables))
@@ -78,7 +86,12 @@ def problems(variables: dict, hosts: list[str], selected: list[str], tags: list[
         if tag not in (*tags, *SPECIAL_TAGS):
             near = difflib.get_close_matches(tag, tags, n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
-            found.append(f"no task has the tag {tag}{hint}; the tags are {', '.join(tags)}")
+            found.append(f"no task has the tag {tag}{hint}; the tags are {', '.join(tags)} [run.tag]")
+    for name in sorted(name for name in given if name.startswith("__")):
+        found.append(
+            f"{name} is internal to a role and cannot be set; the variables of each role are in its README "
+            "[run.internal]"
+        )
     return found
 
 
@@ -106,7 +119,8 @@ class LookupModule(LookupBase):
         hosts = [host.name for host in manager.get_hosts(group)] if known else []
         manager.subset(variables.get("ansible_limit"))
         selected = [host.name for host in manager.get_hosts(group)] if hosts else []
-        found = problems(variables, hosts, selected, known_tags(Path(__file__).resolve().parents[2] / "playbooks"))
+        tags = known_tags(Path(__file__).resolve().parents[2] / "playbooks")
+        found = problems(variables, hosts, selected, tags, load_extra_vars(self._loader))
         if found:
             raise AnsibleLookupError("Nothing was done: " + "; ".join(found))
         return [group]

@@ -46,28 +46,38 @@ def read_unfinished(root: str = "/") -> Any:
 
 
 def state_findings(state: Mapping[str, Any], lock_holder: Any) -> List[Any]:
-    """`[(problem, evidence, next, stops)]` for what `read_package_state` returned."""
+    """`[(id, problem, evidence, next, stops)]` for what `read_package_state` returned."""
     found = []
     verify, check, unfinished = state["verify"], state["check"], state["unfinished"]
     if verify is None:
         text = "The rpm database was not verified"
-        found.append((text, "rpm --verifydb gave no answer in time", "Run `rpm --verifydb` on the node.", False))
+        found.append(
+            (
+                "packages.unverified",
+                text,
+                "rpm --verifydb gave no answer in time",
+                "Run `rpm --verifydb` on the node.",
+                False,
+            )
+        )
     elif any(DAMAGE.search(line) and not IN_USE.search(line) for line in verify.splitlines()):
         step = (
             "With no other package manager running: `rpm --rebuilddb`, then `rpm --verifydb` until it prints nothing."
         )
-        found.append(("The rpm database is damaged", _short(verify.splitlines()), step, True))
+        found.append(("packages.database", "The rpm database is damaged", _short(verify.splitlines()), step, True))
     if unfinished and not lock_holder:
         text = "dnf's last transaction never finished; packages of it may be half-installed"
         seen = "transaction {id}, begun {began}: {command}".format(**unfinished)
         step = "See `dnf history info {id}`; `dnf reinstall` of its packages repairs what is missing.".format(
             **unfinished
         )
-        found.append((text, seen, step, False))
+        found.append(("packages.unfinished", text, seen, step, False))
     broken = re.findall(r"(?m)^Unsatisfied dependencies for .+", check or "")
     if broken:
         step = "Run `dnf check` on the node. dnf may refuse to install anything until this is fixed."
-        found.append(("Installed packages have unmet dependencies", _short(broken), step, False))
+        found.append(
+            ("packages.dependencies", "Installed packages have unmet dependencies", _short(broken), step, False)
+        )
     return found
 
 

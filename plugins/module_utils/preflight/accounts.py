@@ -35,10 +35,12 @@ def account_problems(accounts: Mapping[str, Any], trainer: str, researchers: Any
             "and remove its login shell."
         )
         seen = f"uid {uid}, {comment or 'no comment'}, {home}, {shell}"
-        found.append(problem(f"There is an account {trainer} that this toolkit did not create", seen, step))
+        found.append(
+            problem("account.taken", f"There is an account {trainer} that this toolkit did not create", seen, step)
+        )
     unknown = sorted(set(researchers) - set(accounts))
     if unknown:
         text = f"system_training_researchers names {', '.join(unknown)}, which is not an account on this node"
         step = "Create it (`useradd`, or your directory service), or correct the name."
-        found.append(problem(text, f"getent passwd {' '.join(unknown)}", step))
+        found.append(problem("account.unknown", text, f"getent passwd {' '.join(unknown)}", step))
     return found

@@ -32,7 +32,7 @@ def guard_remarks(host: Mapping[str, Any], plan: Mapping[str, Any], facts: Mappi
         (host.get("nvidia") or {}).get("user_space") or driver["branch"], ", ".join(guards)
     )
     step = "Nothing. system_driver_guards: never omits the guards."
-    return [problem(text, "the guards are not there yet", step, stops=False)]
+    return [problem("driver.guards", text, "the guards are not there yet", step, stops=False)]
 
 
 def downgrade_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Problem]:
@@ -50,4 +50,11 @@ def downgrade_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishes:
         'To go back, name it in the inventory (system_driver_branch: "{}", or an exact system_driver_version), or set '
         'system_driver_allow_downgrade: true. To stay, pin the branch that the node has: system_driver_branch: "{}".'
     )
-    return [problem(text, because or "libraries of the driver", step.format(driver["branch"], found.split(".")[0]))]
+    return [
+        problem(
+            "driver.newer",
+            text,
+            because or "libraries of the driver",
+            step.format(driver["branch"], found.split(".")[0]),
+        )
+    ]

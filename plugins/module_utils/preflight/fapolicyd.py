@@ -91,4 +91,4 @@ def fapolicyd_problems(facts: Mapping[str, Any]) -> List[Problem]:
             " Or keep to trust lists: after the run `fapolicyd-cli --file add /opt/gpuwright/ --trust-file "
             "gpuwright` and `fapolicyd-cli --update`, since each new environment has new files."
         )
-    return [problem(text, seen, step, stops=not (state["permissive"] or state["listed"]))]
+    return [problem("fapolicyd.denied", text, seen, step, stops=not (state["permissive"] or state["listed"]))]

@@ -134,14 +134,15 @@ def hardware_problems(gpus: Sequence[Mapping[str, Any]], wishes: Mapping[str, An
             "Look for the missing card: power, seating, firmware, `dmesg | grep -i nvrm`. To continue without it, set "
             "preflight_allow_missing_gpus: true; if the server has fewer, correct verify_expected_gpu_count."
         )
-        found.append(problem(text, seen, step, stops=not wishes["allow_missing_gpus"]))
+        found.append(problem("gpu.count", text, seen, step, stops=not wishes["allow_missing_gpus"]))
     elif count == 0 and gpus:
         step = f"Set verify_expected_gpu_count: {len(gpus)} to use them, or leave it: verification warns."
-        found.append(problem("There are GPUs in a node that should have none", seen, step, stops=False))
+        found.append(problem("gpu.count", "There are GPUs in a node that should have none", seen, step, stops=False))
     elif count is not None and len(gpus) > count:
         text = f"{len(gpus)} GPUs are there, but {count} are expected"
         found.append(
             problem(
+                "gpu.count",
                 text,
                 seen,
                 f"Set verify_expected_gpu_count: {len(gpus)}, or check whether this is the right server.",
@@ -156,7 +157,7 @@ def hardware_problems(gpus: Sequence[Mapping[str, Any]], wishes: Mapping[str, An
         text = f"{', '.join(strangers)} is there, but {model} is expected"
         right = "Set verify_expected_gpu_model: {!r}" if len(names) == 1 else "Take {!r} out"
         step = right.format(strangers[0]) + ", or check whether this is the right server and card."
-        found.append(problem(text, seen, step, stops=other))
+        found.append(problem("gpu.model", text, seen, step, stops=other))
     return found
 
 
@@ -176,7 +177,7 @@ def use_problems(host: Mapping[str, Any], plan: Mapping[str, Any], busy: Any) ->
         else f"Nothing: as gpuwright_busy={busy} says, the run checks again before it would replace the driver."
     )
     text = "The GPUs are in use and the driver would be replaced"
-    return [dict(problem(text, describe_all(workers), step, stops=busy == "skip"), kind="busy")]
+    return [dict(problem("host.busy", text, describe_all(workers), step, stops=busy == "skip"), kind="busy")]
 
 
 def lock_file_problems(plan: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Problem]:
@@ -185,6 +186,7 @@ def lock_file_problems(plan: Mapping[str, Any], wishes: Mapping[str, Any]) -> Li
         return []
     return [
         problem(
+            "framework.lock_file",
             "There is no lock file for PyTorch {version} {build} with Python {}".format(
                 plan["python"]["version"], **plan["pytorch"]
             ),
@@ -207,7 +209,7 @@ def clock_problems(facts: Mapping[str, Any], wishes: Mapping[str, Any], family: 
     skew = facts["time"] - wishes["time"]
     text = f"The clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the controller's"
     seen = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(facts["time"])) + " on the node"
-    return [problem(text, seen, f"On the node: `{SET_CLOCK[family]}`; or correct the controller's.")]
+    return [problem("clock.skew", text, seen, f"On the node: `{SET_CLOCK[family]}`; or correct the controller's.")]
 
 
 def package_manager_problems(facts: Mapping[str, Any]) -> List[Problem]:
@@ -217,18 +219,24 @@ def package_manager_problems(facts: Mapping[str, Any]) -> List[Problem]:
     if said is None or "error:" in said:
         seen = "rpm did not answer" if said is None else " ".join(said.split())[:200]
         step = "Look at `rpm -qa | head`; with no other package manager running, `rpm --rebuilddb` repairs most damage."
-        found.append(problem("The rpm database cannot be read", seen, step))
+        found.append(problem("packages.database", "The rpm database cannot be read", seen, step))
     else:
         lines = said.splitlines()
         twice = sorted({line for line in lines if lines.count(line) > 1})
         if twice:
             text = "Packages of the driver are installed twice, as after an interrupted transaction"
-            found.append(problem(text, ", ".join(twice), "On the node: `dnf remove --duplicates`, then run again."))
+            found.append(
+                problem(
+                    "packages.twice", text, ", ".join(twice), "On the node: `dnf remove --duplicates`, then run again."
+                )
+            )
     if facts["packages"]:
         found += [problem(*row) for row in state_findings(facts["packages"], facts["lock_holder"])]
     if facts["lock_holder"]:
         text = "Another package manager is running; the roles wait for it for a few minutes"
-        found.append(problem(text, str(facts["lock_holder"]), "Nothing, unless it hangs.", stops=False))
+        found.append(
+            problem("packages.locked", text, str(facts["lock_holder"]), "Nothing, unless it hangs.", stops=False)
+        )
     return found
 
 
@@ -243,7 +251,14 @@ def key_problems(facts: Mapping[str, Any]) -> List[Problem]:
         )
         variable = row["key_variable"].replace("_key_url", "_key_fingerprint")
         seen = "{key_url}: {variable} is empty".format(key_url=row["key_url"], variable=variable)
-        found.append(problem(text.format(**row), seen, step.format(key_url=row["key_url"], variable=variable)))
+        found.append(
+            problem(
+                "repository.key_unknown",
+                text.format(**row),
+                seen,
+                step.format(key_url=row["key_url"], variable=variable),
+            )
+        )
     return found
 
 
@@ -253,7 +268,9 @@ def repository_problems(facts: Mapping[str, Any]) -> List[Problem]:
     for row in facts["unreachable"]:
         seen = "{url}: {why}".format(**row)
         is_key = row["variable"].endswith("_key_url")
+        fault = "repository.unreachable"
         if is_key and row["refused"]:
+            fault = "repository.key_file"
             text = "The key file of the repository {name} is refused: it must hold the pinned key and no other"
             step = (
                 "Ask the administrator of that address where the file comes from; or put only the pinned key into a "
@@ -269,5 +286,5 @@ def repository_problems(facts: Mapping[str, Any]) -> List[Problem]:
             "part": "key of the repository" if is_key else "repository",
             "proxy": "http_proxy and https_proxy of the node" if is_key else "proxy in /etc/dnf/dnf.conf",
         }
-        found.append(problem(text.format(**dict(row, **words)), seen, step.format(**dict(row, **words))))
+        found.append(problem(fault, text.format(**dict(row, **words)), seen, step.format(**dict(row, **words))))
     return found

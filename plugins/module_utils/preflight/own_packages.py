@@ -18,10 +18,13 @@ def own_package_problems(plan: Mapping[str, Any], wishes: Mapping[str, Any]) -> 
     asked = ", ".join(packages)
     if lock.get("fault"):
         step = "Correct the entry in the inventory; a wheel's path begins at the inventory's folder."
-        return [problem("An entry of framework_pytorch_packages cannot be used", lock["fault"], step)]
+        return [
+            problem("framework.packages", "An entry of framework_pytorch_packages cannot be used", lock["fault"], step)
+        ]
     if not plan["pytorch"]["locked"]:
         return [
             problem(
+                "framework.packages_plan",
                 "framework_pytorch_packages is for plans with a lock file, and this plan has none",
                 f"{asked} beside {plan['pytorch']['lock']}",
                 "Set framework_pytorch_packages: [], pin versions that have a lock file (docs/compatibility.md), or "
@@ -32,6 +35,7 @@ def own_package_problems(plan: Mapping[str, Any], wishes: Mapping[str, Any]) -> 
         return []
     return [
         problem(
+            "framework.packages_lock",
             "There is no lock file of framework_pytorch_packages for this plan",
             f"{asked}: {lock.get('path', 'the file')} is not on the controller",
             "Make it there, and keep it with the inventory: `ansible-playbook playbooks/lock.yml` (it reads the hosts "

@@ -42,7 +42,7 @@ def secure_boot_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishe
             "host. Otherwise look in the firmware setup."
         )
         text = "It is not known whether Secure Boot is on, which decides whether the NVIDIA module can be loaded"
-        return [problem(text, host["secure_boot_because"] or "Secure Boot: unknown", step)]
+        return [problem("secure_boot.unknown", text, host["secure_boot_because"] or "Secure Boot: unknown", step)]
     signed = host["module_signature"]
     if present:
         return _signer_problems(signed) if signed and signed["trusted"] is False else []
@@ -57,24 +57,36 @@ def _key_problems(key: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Pro
     seen = f"{key['certificate']}: {key['because'] or state.replace('_', ' ')}"
     if state == UNKNOWN:
         step = "Make it readable: `mokutil --list-enrolled` and `ls /sys/firmware/efi/efivars` on the node show why."
-        return [problem(text, seen, step)]
+        return [problem("secure_boot.key", text, seen, step)]
     if state == BLOCKED:
         step = "On the node: `rm {certificate} {private_key}`; a run makes a new key.".format(**key)
-        return [problem(text, seen, step)]
+        return [problem("secure_boot.key", text, seen, step)]
     if not wishes["prepare_secure_boot"]:
-        return [problem(text, seen, CONFIRM if state == STAGED else PREPARE)]
+        return [problem("secure_boot.key", text, seen, CONFIRM if state == STAGED else PREPARE)]
     wrong = hash_problem(wishes["secure_boot_password_hash"].strip())
     if wrong:
         step = "Set system_kernel_secure_boot_password_hash to the hash alone, preferably from a vault."
-        return [problem("Secure Boot cannot be prepared: " + wrong, "system_kernel_secure_boot_password_hash", step)]
+        return [
+            problem(
+                "secure_boot.hash",
+                "Secure Boot cannot be prepared: " + wrong,
+                "system_kernel_secure_boot_password_hash",
+                step,
+            )
+        ]
     text = "Secure Boot is on: this run prepares DKMS's signing key and ends waiting for the console"
-    return [problem(text, seen, "Have somebody at the node's console for its next boot.", stops=False)]
+    return [
+        problem(
+            "secure_boot.console", text, seen, "Have somebody at the node's console for its next boot.", stops=False
+        )
+    ]
 
 
 def _signer_problems(signed: Mapping[str, Any]) -> List[Problem]:
     by = "signed by {signer}, whose key is not trusted here" if signed["signer"] else "not signed"
     return [
         problem(
+            "driver.signature",
             "The NVIDIA module for kernel {kernel} is {by}, so the next boot would end without a driver".format(
                 kernel=signed["kernel"], by=by.format(**signed)
             ),

@@ -96,7 +96,7 @@ def read_only_problems(facts: Mapping[str, Any], needs: Iterable[Any]) -> List[P
         "first; otherwise `mount -o remount,rw` what is mounted there, and fix /etc/fstab."
     )
     text = f"The file system of {', '.join(closed)} is mounted read-only"
-    return [problem(text, "mount option ro", step.format(closed[0]))]
+    return [problem("space.read_only", text, "mount option ro", step.format(closed[0]))]
 
 
 def space_problems(
@@ -110,6 +110,7 @@ def space_problems(
     for folder in unreadable:
         found.append(
             problem(
+                "space.unreadable",
                 f"The free space of {folder} cannot be read",
                 "statvfs failed",
                 f"Look at `df {folder}`.",
@@ -125,12 +126,15 @@ def space_problems(
         step = "On the node: `{}`, or free space that `df -h` shows; preflight_space_percent scales the estimate."
         if system["free_mib"] < mib:
             text = f"The file system of {folders} has {system['free_mib']} MiB free, but about {mib} MiB are needed"
-            found.append(problem(text, parts, step.format(CLEAN[family])))
+            found.append(problem("space.free", text, parts, step.format(CLEAN[family])))
         if system["free_inodes"] is not None and system["free_inodes"] < files:
             text = "The file system of {} has {} inodes free, but about {} are needed"
             found.append(
                 problem(
-                    text.format(folders, system["free_inodes"], files), "df -i", "Remove small files there (`df -i`)."
+                    "space.inodes",
+                    text.format(folders, system["free_inodes"], files),
+                    "df -i",
+                    "Remove small files there (`df -i`).",
                 )
             )
     return found

@@ -129,8 +129,9 @@ def judge_host(name: str, host: Host, stats: Mapping[str, int], verifying: bool,
         if not host.lost:
             return Row(name, "LOST", start)
         common = host.lost["common"]
-        alike = (f"{start}: {common['problem']}", common["next"])
-        return Row(name, "LOST", f"{start}: {host.lost['problem']}", next=host.lost["next"], common=alike)
+        fault = f" [{host.lost['id']}]" if host.lost.get("id") else ""
+        alike = (f"{start}: {common['problem']}{fault}", common["next"])
+        return Row(name, "LOST", f"{start}: {host.lost['problem']}{fault}", next=host.lost["next"], common=alike)
     # The task that ends a run with a bad verdict has also failed, but the verdict says more than that.
     if host.verdict in BAD_VERDICTS:
         return problem_row(name, host)

@@ -39,8 +39,10 @@ def test_a_transaction_that_never_ended(tmp_path: Any) -> None:
     unfinished = read_unfinished(history(tmp_path, 1, 0))
     assert unfinished == {"id": 2, "began": "2026-11-21 11:06 UTC", "command": "-y install dkms"}
     rows = state_findings({**FINE, "unfinished": unfinished}, None)
-    assert [(row[0].split(";")[0], row[3]) for row in rows] == [("dnf's last transaction never finished", False)]
-    assert "transaction 2" in rows[0][1] and "dnf history info 2" in rows[0][2]
+    assert [(row[0], row[1].split(";")[0], row[4]) for row in rows] == [
+        ("packages.unfinished", "dnf's last transaction never finished", False)
+    ]
+    assert "transaction 2" in rows[0][2] and "dnf history info 2" in rows[0][3]
     # One that runs at this moment has not ended either.
     assert state_findings({**FINE, "unfinished": unfinished}, {"pid": 7, "command": "dnf"}) == []
 
@@ -64,8 +66,8 @@ def test_a_history_that_cannot_be_read_is_no_finding(tmp_path: Any, content: byt
 )
 def test_each_state_is_named(change: dict[str, Any], problem: str, stops: bool) -> None:
     rows = state_findings({**FINE, **change}, None)
-    assert len(rows) == 1 and rows[0][0].startswith(problem) and rows[0][3] is stops
-    assert rows[0][1] and rows[0][2]
+    assert len(rows) == 1 and rows[0][1].startswith(problem) and rows[0][4] is stops
+    assert rows[0][0] and rows[0][2] and rows[0][3]
 
 
 def test_a_healthy_state_is_no_finding() -> None:
@@ -78,12 +80,12 @@ def test_a_healthy_state_is_no_finding() -> None:
 def test_a_database_that_somebody_uses_is_not_damaged() -> None:
     said = "error: can't create transaction lock on /var/lib/rpm/.rpm.lock (Resource temporarily unavailable)"
     assert state_findings({**FINE, "verify": said}, {"pid": 7, "command": "dnf"}) == []
-    assert state_findings({**FINE, "verify": said + "\nerror: rpmdb: page 3 is damaged"}, None)[0][3]
+    assert state_findings({**FINE, "verify": said + "\nerror: rpmdb: page 3 is damaged"}, None)[0][4]
 
 
 def test_many_broken_packages_are_counted() -> None:
     said = "\n".join(f"Unsatisfied dependencies for p{number}-1:" for number in range(9))
-    assert state_findings({**FINE, "check": said}, None)[0][1].endswith("p2-1: and 6 more")
+    assert state_findings({**FINE, "check": said}, None)[0][2].endswith("p2-1: and 6 more")
 
 
 def test_rpm_is_asked_once_for_each(tmp_path: Any) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NaN and infinity in losses and gradients: detected in every step, never waited for, never replaced by zero.
 
-The verdict stays on the device: an update with such gradients is skipped there, and each case is counted. The loop
-reads the counts when it logs, and stops, lowers the learning rate or continues, as configured.
+The verdict stays on the device: an update with such gradients is skipped there, and each case is counted. What
+becomes of it (stop, lower the learning rate, continue) is decided in reaction.py, from the counts, when the loop logs.
 """
 
 from __future__ import annotations

@@ -63,6 +63,8 @@ class TarSamples:
             yield from islice(self.by_webdataset(shard), count, None)
         except UnendedTar as reason:
             self.say(shard, f"{reason}; its {count} samples are used, and if there were more, copy it again")
+        except DamagedTar as reason:
+            self.bad.add(shard, DamagedTar(f"{reason}; copy it again, or pack it anew"))
         except OSError as error:
             self.bad.add(shard, error)
 

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 from gan_trainer.config import make_config
 from gan_trainer.data import pixels
 from gan_trainer.data.census import describe
-from gan_trainer.data.images import FolderImages
+from gan_trainer.data.images import FolderImages, LabelledImages
 from gan_trainer.data.loader import open_loader
 
 SIZE = 32
@@ -176,3 +176,14 @@ def test_a_decoded_image_is_let_go_before_the_next_one(folder: Path, monkeypatch
     files = [folder / name for name in ("colour.png", "grey.png", "truncated.jpg", "alpha.png", "ink.tif", "deep.png")]
     batch = np.empty((len(files), 3, SIZE // 2, SIZE // 2), np.uint8)
     assert list(pixels.decode_into(batch, files)) == [2] and len(alive) == 5
+
+
+def test_an_image_that_stands_in_brings_its_class(tmp_path: Path) -> None:
+    for place, name in enumerate(("cats", "dogs")):
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            Image.new("RGB", (SIZE, SIZE), (100 * place, 10 * number, 0)).save(tmp_path / name / f"{number}.png")
+    (tmp_path / "cats" / "2.png").write_bytes(b"no image")
+    images, labels = LabelledImages(str(tmp_path), SIZE, 1, "white", 2).__getitems__([5, 2, 0])
+    assert labels.tolist() == [1, 1, 0] and labels.dtype == torch.int64
+    assert images[:, :2, 0, 0].tolist() == [[100, 20], [100, 0], [0, 0]]

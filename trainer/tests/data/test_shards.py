@@ -158,7 +158,8 @@ def test_a_damaged_header_counts_as_a_bad_image(tmp_path: Path, capfd: pytest.Ca
     samples = TarSamples(BadImages(1))
     for _ in range(2):
         assert [sample[0] for sample in samples.of_all([str(path)]) if sample] == [f"{path}: a.jpg", f"{path}: b.jpg"]
-    assert capfd.readouterr().err.count("no tar header at byte") == 1
+    said = capfd.readouterr().err
+    assert said.count("no tar header at byte") == 1 and said.endswith("; copy it again, or pack it anew\n")
     with pytest.raises(DataError, match="1 unreadable images, the last .*a.tar; allowed: 0"):
         list(TarSamples(BadImages(0)).of_all([str(path)]))
 

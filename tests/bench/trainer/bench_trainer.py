@@ -121,6 +121,8 @@ def steps_in_turns(config: Config, count: int) -> tuple[list[float], list[float]
 
 
 def peers(rounds: int) -> dict[str, Any]:
+    # Lightning imports a torchvision that is there, and stops where it stops.
+    loaders.why_missing("torchvision")
     found = {
         "hand-written loop": arms.best(),
         OURS: arms.trainer,

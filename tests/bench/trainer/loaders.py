@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import steps_of_a_batch
 import torch
 from gan_trainer.bench.data import PLAIN, PlainImageFolder, decode, folder_of, rate_of_batches
 from gan_trainer.bench.timing import rate_of, summarise, take_turns
@@ -34,6 +35,8 @@ from torch.utils.data import DataLoader
 CPU = torch.device("cpu")
 FOLDER, TAR = "gan_trainer, folder", "gan_trainer, tar"
 TORCHVISION, WEBDATASET = "torchvision ImageFolder", "webdataset"
+# How each of ours reads.
+READS = {FOLDER: steps_of_a_batch.READ_FILE, TAR: steps_of_a_batch.READ_MEMBER}
 # Who reads files is compared with who reads files, and archives with archives.
 PAIRS = ((FOLDER, TORCHVISION), (TAR, WEBDATASET))
 EPOCHS = 3
@@ -52,7 +55,7 @@ UNKNOWN_OPERATOR = re.compile(r"operator torchvision::(\w+) does not exist")
 
 
 def measure(config: Config, rounds: int) -> dict[str, Any]:
-    """{data, rows, verdicts, goals, missing} of all arms in turns; `config` names image size, batch size and seed."""
+    """{data, rows, steps, verdicts, goals, missing} of all arms in turns; `config` names image and batch size, seed."""
     with folder_of(config) as (folder, what), tempfile.TemporaryDirectory(prefix="bench-loaders-") as name:
         files = sorted(Path(folder).glob("*.jpg"))
         steps = EPOCHS * (len(files) // config.batch_size)
@@ -67,13 +70,14 @@ def measure(config: Config, rounds: int) -> dict[str, Any]:
         missing = why_missing("torchvision")
         if not missing:
             arms[TORCHVISION] = lambda: rate_of_batches(torchvision_batches(config, files, Path(name), steps), CPU)
-        results = take_turns(arms, rounds)
+        results = take_turns({**arms, **steps_of_a_batch.arms(config, files, tar)}, rounds)
     rates = {result.name: result.rates for result in results}
     return {
         "data": what,
         "image_size": config.image_size,
         "batch_size": config.batch_size,
-        "rows": rows(summarise(rates)),
+        "rows": rows(summarise({name: rates[name] for name in arms})),
+        "steps": steps_of_a_batch.shares(rates, READS),
         "verdicts": [verdict(rates, mine, other) for mine, other in PAIRS if other in rates],
         "goal": GOAL,
         "goals": [goal(rates, mine) for mine in (FOLDER, TAR)],

@@ -122,7 +122,7 @@ def apart_from_the_rest(part: dict[str, Any]) -> str:
     if "measured" not in part:
         return ""
     was = part["measured"]
-    return f"\nMeasured apart from the rest: {about(was)}{loads_of(was['machine'])}.\n"
+    return f"\nMeasured by itself: {about(was)}{loads_of(was['machine'])}.\n"
 
 
 def about(found: dict[str, Any]) -> str:
@@ -157,18 +157,21 @@ def cpu_page(found: dict[str, Any]) -> str:
     told += "\n" if told else ""
     between = "95 % interval of its median" if "interval" in over["tiny"] else "half of all between"
     apart = max(found["peers"]["disagreement"].values())
-    return f"""{about(found)}{loads_of(was)}.
-
-Times are CPU time of one process with one thread: seconds in which another program had the CPU do not count. Where the
-load average is above the number of CPUs others were at work, and what they do to caches and clocks is in the spread.
+    parts = [over, found["peers"], paths, found.get("loaders") or {}]
+    # Once each part has been measured anew, nothing is left of that run.
+    together = "" if all("measured" in part for part in parts) else f"{about(found)}{loads_of(was)}.\n\n"
+    return f"""{together}Times are CPU time of one process with one thread: seconds in which another program had
+the CPU do not count. Where the load average is above the number of CPUs others were at work, and what they do to caches
+and clocks is in the spread.
 {apart_from_the_rest(over)}
 **Overhead** of the trainer's step over a hand-written loop that watches nothing. The trainer looks at every loss and
 gradient for numbers that are none; the loop does not. The two take turns step by step.
 
 {table(("networks", "batch", "steps", "step of the loop, us", "more, us", between), overheads)}
 
-With the default configuration's networks that is {over["share"]:.2%} of a step of its batch of 64, which takes
-{over["default_step_us"] / 1e6:.1f} s here (DCGAN, 64 px). Goal: {over["goal"]}: {verdict[over["met"]]}.
+With the default configuration's networks that is {share_of(over)} of a step
+of its batch of 64, which takes {over["default_step_us"] / 1e6:.1f} s here (DCGAN, 64 px).
+Goal: {over["goal"]}: {verdict[over["met"]]}.
 {apart_from_the_rest(found["peers"])}
 **Against others**, DCGAN 32 px, batch 32, float32; losses of the first steps agree within {apart:.1g}.
 
@@ -183,6 +186,12 @@ the memory map {paths["goal"]}: {verdict[paths["met"]]} (in every round {paths["
 {apart_from_the_rest(found.get("loaders") or {})}
 {loaders_part(found.get("loaders"))}
 """
+
+
+def share_of(over: dict[str, Any]) -> str:
+    """Such as "0.13% (95 % interval -0.20% to 0.31%)"; a run from before had no interval."""
+    ends = [end / over["default_step_us"] for end in over["default"].get("interval", ())]
+    return f"{over['share']:.2%}" + (f" (95 % interval {ends[0]:.2%} to {ends[1]:.2%})" if ends else "")
 
 
 def loaders_part(found: dict[str, Any] | None) -> str:
@@ -200,7 +209,15 @@ Figures are of the day they were measured.
 
 {table(("loader", "images/s", "spread"), table_rows)}
 
-{told}"""
+{told}{"".join(map(steps_table, found.get("steps", ())))}"""
+
+
+def steps_table(found: dict[str, Any]) -> str:
+    """Where the time of one loader goes; a run from before has none."""
+    lines = [(step["name"], f"{step['us']:.0f}", f"{step['share']:.0%}") for step in found["steps"]]
+    return f"""
+
+{table((f"{found['loader']}: step", "us for an image", f"of {found['us']:.0f}"), lines)}"""
 
 
 def ends_of(row: dict[str, Any]) -> str:
@@ -266,8 +283,8 @@ def picture(found: dict[str, Any], file: Path) -> None:
         panel.set_title(title, fontsize=9, loc="left")
         panel.margins(x=0.15)
         panel.spines[["top", "right"]].set_visible(False)
-    note = f"bar: median of {found['rounds']} rounds, line: from lowest to highest"
-    figure.supxlabel(f"{found['machine']['device']}; {note}", fontsize=7)
+    device = found["peers"].get("measured", found)["machine"]["device"]
+    figure.supxlabel(f"{device}; bar: median of the rounds, line: from lowest to highest", fontsize=7)
     figure.savefig(file, dpi=100)
     pyplot.close(figure)
 

@@ -49,3 +49,17 @@ def list_images(folder: Path) -> Listing:
                 listing.left_out[path.suffix.lower() or "without a suffix"] += 1
     listing.files.sort()
     return listing
+
+
+def read_at(file: int, length: int, start: int) -> bytes:
+    """`length` bytes of an open file from `start` on, fewer only where it ends.
+
+    A network file system may give a part at a time.
+    """
+    found = os.pread(file, length, start)
+    while found and len(found) < length:
+        more = os.pread(file, length - len(found), start + len(found))
+        if not more:
+            break
+        found += more
+    return found

@@ -16,7 +16,7 @@ from ..config import Config
 from ..errors import UsageError
 from ..own import call
 from .files import SUFFIXES, list_images
-from .pixels import UNREADABLE, decode_image
+from .pixels import UNREADABLE, decode_image, decode_into
 
 
 class DataError(UsageError):
@@ -117,6 +117,20 @@ class FolderImages(Dataset):
     def __getitem__(self, index: int) -> Tensor | tuple[Tensor, int]:
         return self.find(index)[0]
 
+    def __getitems__(self, indices: list[int]) -> Any:
+        """The batch that DataLoader asks for: images (N, 3, S, S)."""
+        return self.take(indices)[0]
+
+    def take(self, indices: list[int]) -> tuple[Tensor, list[int]]:
+        """A batch, and for each image the number of the file that it comes from."""
+        batch, used = np.empty((len(indices), 3, self.size, self.size), np.uint8), list(indices)
+        failed = decode_into(batch, [self.files[index] for index in indices], self.background)
+        for place in sorted(failed):
+            self.bad.add(self.files[indices[place]], failed[place])
+            image, used[place] = self.find((indices[place] + 1) % len(self.files))
+            batch[place] = image.numpy()
+        return torch.from_numpy(batch), used
+
     def find(self, index: int) -> tuple[Tensor, int]:
         """The image, and the number of the file that it comes from."""
         while True:
@@ -149,3 +163,7 @@ class LabelledImages(FolderImages):
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, used = self.find(index)
         return image, self.labels[used]
+
+    def __getitems__(self, indices: list[int]) -> tuple[Tensor, Tensor]:
+        images, used = self.take(indices)
+        return images, torch.tensor([self.labels[number] for number in used])

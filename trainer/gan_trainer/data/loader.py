@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from ..config import Config
@@ -63,8 +62,8 @@ def make_dataset(
 
 
 def collate(batch: Any) -> Any:
-    """A batch that came as one tensor stays one; pairs of image and class become two tensors."""
-    return batch if isinstance(batch, Tensor) else default_collate(batch)
+    """A batch that came as one stays one, images or images and classes; a list of pairs becomes two tensors."""
+    return default_collate(batch) if isinstance(batch, list) else batch
 
 
 @contextmanager

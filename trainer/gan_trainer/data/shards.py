@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterator
 
+import numpy as np
 import torch
 import webdataset
 from torch import Tensor
@@ -15,7 +17,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 from ..parallel.distributed import Ranks
 from .files import SUFFIXES
 from .images import BadImages, DataError
-from .pixels import UNREADABLE, decode_image
+from .pixels import decode_into
+from .tar_samples import TarSamples
 
 if TYPE_CHECKING:
     from ..config import Config
@@ -64,47 +67,41 @@ class ShardImages(IterableDataset):
         place = self.ranks.rank * workers + stream
         images = self.images(place, self.ranks.world * workers, batches_before * self.share)
         while True:
-            yield torch.stack([next(images) for _ in range(self.share)])
+            yield torch.from_numpy(np.stack([next(images) for _ in range(self.share)]))
 
-    def images(self, stream: int, streams: int, skip: int) -> Iterator[Tensor]:
-        """The decoded images of one of all streams, from number `skip` on."""
+    def images(self, stream: int, streams: int, skip: int) -> Iterator[np.ndarray]:
+        """The decoded images (3, S, S) of one of all streams, from number `skip` on; a batch is decoded at once."""
         bad, last, owed = BadImages(self.max_bad), None, 0
-        for number, (name, encoded) in enumerate(self.samples(stream, streams, bad)):
-            # The image before is also decoded: it may have to replace its neighbour.
-            if number < skip - 1:
-                continue
-            try:
-                last = decode_image(encoded, self.size, self.background)
-            except UNREADABLE as error:
-                bad.add(name, error)
-            owed += number >= skip
-            while last is not None and owed:
-                yield last
-                owed -= 1
+        # The image before is also decoded: it may have to replace its neighbour.
+        number = max(0, skip - 1)
+        samples = islice(self.samples(stream, streams, bad), number, None)
+        while True:
+            group = list(islice(samples, self.share))
+            decoded = np.empty((len(group), 3, self.size, self.size), np.uint8)
+            failed = decode_into(decoded, [encoded for _, encoded in group], self.background)
+            for place, (name, _) in enumerate(group):
+                if place in failed:
+                    bad.add(name, failed[place])
+                else:
+                    last = decoded[place]
+                owed += number >= skip
+                number += 1
+                while last is not None and owed:
+                    yield last
+                    owed -= 1
 
     def samples(self, stream: int, streams: int, bad: BadImages) -> Iterator[tuple[str, bytes]]:
         """Name and encoded image, epoch after epoch."""
-
-        def damaged(error: Exception) -> bool:
-            bad.add(str(error)[-200:], error)
-            return True
-
+        archives = TarSamples(bad)
         epoch, found = 0, True
         while found:
             order = random.Random(f"{self.seed} {epoch}")
             own = order.sample(self.shards, len(self.shards))[stream::streams]
-            pipeline = webdataset.DataPipeline(
-                webdataset.SimpleShardList(own),
-                webdataset.tarfile_to_samples(handler=damaged),
-                webdataset.shuffle(SHUFFLE_BUFFER, rng=random.Random(f"{self.seed} {epoch} {stream}")),
-            )
+            mixed = webdataset.shuffle(SHUFFLE_BUFFER, rng=random.Random(f"{self.seed} {epoch} {stream}"))
             found = False
-            for sample in pipeline:
-                # A sample is all files that share a name: its image, perhaps a label beside it.
-                for suffix in SUFFIXES:
-                    if suffix[1:] in sample:
-                        found = True
-                        yield f"{sample['__url__']}: {sample['__key__']}{suffix}", sample[suffix[1:]]
-                        break
+            for sample in mixed(archives.of_all(own)):
+                if sample is not None:
+                    found = True
+                    yield sample
             epoch += 1
         raise DataError(f"data: {', '.join(own)}: no image ending in {', '.join(SUFFIXES)} can be read")

@@ -142,7 +142,7 @@ def test_a_part_measured_alone_takes_the_place_of_its_last_result(tmp_path: Path
     assert found["machine"] == kept["cpu"]["machine"] and found["data"] == kept["cpu"]["data"]
     text = report.cpu_page(found)
     before, _, after = text.partition("**Overhead**")
-    assert before.count("Measured apart from the rest: ") == 1 and "2030-01-02; 7 rounds; load average" in before
+    assert before.count("Measured by itself: ") == 1 and "2030-01-02; 7 rounds; load average" in before
     assert "2030-01-02" not in after
 
 
@@ -157,3 +157,34 @@ def test_single_values_are_kept_outside_of_the_tree(tmp_path: Path) -> None:
     assert raw["cases"][0]["rows"][1]["rates"] == [200.0, 240.0, 230.0]
     report.write(tmp_path / "kept", "gpu", found, None)
     assert sorted(path.name for path in tmp_path.rglob("*.json")) == ["trainer-gpu.json", "trainer.json"]
+
+
+def test_the_overheads_share_of_a_step_has_its_interval() -> None:
+    over = {"share": 0.0013, "default_step_us": 2e6, "default": {"interval": [-4000.0, 6200.0]}}
+    assert report.share_of(over) == "0.13% (95 % interval -0.20% to 0.31%)"
+    assert report.share_of({**over, "default": {"quartiles": [-1.0, 1.0]}}) == "0.13%"
+
+
+def test_lightning_gets_a_torchvision_that_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyPI's, beside a torch for CPUs, would end the whole part with an operator that does not exist."""
+    order: list[str] = []
+    rates = {"hand-written loop": [1.0], "gan_trainer": [1.0], "newcomer's loop": [1.0], "Lightning": [1.0]}
+
+    def run(*given: object) -> dict[str, Any]:
+        order.append("arms")
+        return {"times": {**rates, "Accelerate": [1.0]}, "disagreement": {}}
+
+    monkeypatch.setattr(bench_trainer.loaders, "why_missing", order.append)
+    monkeypatch.setattr(bench_trainer, "run_arms", run)
+    bench_trainer.peers(1)
+    assert order == ["torchvision", "arms"]
+
+
+def test_a_run_of_which_no_part_is_left_is_not_on_the_page() -> None:
+    found = json.loads((REPOSITORY / "docs/benchmarks/trainer.json").read_text())["cpu"]
+    machine = {**found["machine"], "date": "2030-01-02"}
+    assert ("2030-01-02" in report.cpu_page({**found, "machine": machine})) is any(
+        "measured" not in found[part] for part in ("overhead", "peers", "data", "loaders")
+    )
+    del found["data"]["measured"]
+    assert report.cpu_page({**found, "machine": machine}).index("2030-01-02") < 300

@@ -124,3 +124,17 @@ def test_an_arm_whose_library_is_not_there_is_left_out_in_words(
 
 def test_a_run_from_before_says_that_they_were_not_part_of_it() -> None:
     assert "not part of this run" in report.loaders_part(None)
+
+
+def test_the_steps_of_a_loader_add_up_to_all_of_its_time(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loaders, "why_missing", {"torchvision": "not here"}.get)
+    found = loaders.measure(config, 2)
+    assert [part["loader"] for part in found["steps"]] == [loaders.FOLDER, loaders.TAR]
+    for part, reads in zip(found["steps"], loaders.READS.values(), strict=True):
+        assert part["steps"][0]["name"] == reads and len(part["steps"]) == 6
+        assert sum(step["us"] for step in part["steps"]) == pytest.approx(part["us"], abs=0.5)
+        decoder = part["steps"][2]
+        assert decoder["share"] == max(step["share"] for step in part["steps"]) > 0.1
+    text = report.loaders_part(report.summary(found))
+    assert f"| {loaders.TAR}: step | us for an image | of " in text and text.count("| the JPEG decoder | ") == 2
+    assert not any(loaders.READS[loaders.TAR] == row["name"] for row in found["rows"])

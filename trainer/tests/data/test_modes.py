@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from conftest import TINY
 from PIL import Image, ImageDraw
 
 from gan_trainer.config import make_config
+from gan_trainer.data import pixels
 from gan_trainer.data.census import describe
-from gan_trainer.data.images import FolderImages
+from gan_trainer.data.images import FolderImages, LabelledImages
 from gan_trainer.data.loader import open_loader
 
 SIZE = 32
@@ -131,3 +134,56 @@ def test_a_training_reads_all_of_it(folder: Path, capfd: pytest.CaptureFixture) 
         shapes = [tuple(batch.shape) for batch in batches]
     assert shapes == [(count, 3, SIZE, SIZE)] * 2
     assert capfd.readouterr().err.count("cannot be read as an image") == 3
+
+
+def test_a_batch_holds_what_each_image_alone_gives(
+    folder: Path, capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every mode, with the unreadable ones replaced, and told in the order of the batch."""
+    # More groups than one, with an unreadable file in the middle of one.
+    monkeypatch.setattr(pixels, "TOGETHER", 7)
+    one, many = (FolderImages(str(folder), SIZE, max_bad=3) for _ in range(2))
+    order = [(number * 7) % len(one) for number in range(len(one))]
+    single: list[Any] = [one[index] for index in order]
+    told = capfd.readouterr().err
+    batch = many.__getitems__(order)
+    assert batch.dtype == torch.uint8 and batch.shape == (len(order), 3, SIZE, SIZE)
+    assert all(torch.equal(image, alone) for image, alone in zip(batch, single, strict=True))
+    assert capfd.readouterr().err == told and told.count("cannot be read as an image") == 3
+
+
+def test_large_files_are_not_read_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = sorted(folder.glob("*.png"))
+    lengths = [file.stat().st_size for file in files]
+    monkeypatch.setattr(pixels, "TOGETHER_BYTES", 2 * max(lengths))
+    groups: list[list[Any]] = [list(group.values()) for group in pixels.groups(files, {})]
+    assert [len(content) for group in groups for content in group] == lengths and len(groups) > 1
+    assert all(sum(len(content) for content in group[:-1]) <= 2 * max(lengths) for group in groups)
+
+
+def test_a_decoded_image_is_let_go_before_the_next_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of photographs would otherwise take gigabytes while it is scaled down."""
+    alive: list[weakref.ref] = []
+    whole = pixels.to_rgb
+
+    def watched(image: Image.Image, background: str) -> Image.Image:
+        assert sum(ref() is not None and ref() is not image for ref in alive) <= 1, "the last one may still be there"
+        made = whole(image, background)
+        alive.append(weakref.ref(image))
+        return made
+
+    monkeypatch.setattr(pixels, "to_rgb", watched)
+    files = [folder / name for name in ("colour.png", "grey.png", "truncated.jpg", "alpha.png", "ink.tif", "deep.png")]
+    batch = np.empty((len(files), 3, SIZE // 2, SIZE // 2), np.uint8)
+    assert list(pixels.decode_into(batch, files)) == [2] and len(alive) == 5
+
+
+def test_an_image_that_stands_in_brings_its_class(tmp_path: Path) -> None:
+    for place, name in enumerate(("cats", "dogs")):
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            Image.new("RGB", (SIZE, SIZE), (100 * place, 10 * number, 0)).save(tmp_path / name / f"{number}.png")
+    (tmp_path / "cats" / "2.png").write_bytes(b"no image")
+    images, labels = LabelledImages(str(tmp_path), SIZE, 1, "white", 2).__getitems__([5, 2, 0])
+    assert labels.tolist() == [1, 1, 0] and labels.dtype == torch.int64
+    assert images[:, :2, 0, 0].tolist() == [[100, 20], [100, 0], [0, 0]]

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from gan_trainer.engine.failures import explain
 from gan_trainer.engine.train import train
 from gan_trainer.runs.checkpoint import CheckpointError, list_checkpoints, save_checkpoint
 from gan_trainer.runs.elapsed import Elapsed, duration
+from gan_trainer.stop_signal import StopSignal
 
 CPU = torch.device("cpu")
 SMALL = {**TINY, "device": "cpu", "steps": 6, "log_every": 2, "checkpoint_every": 3, "sample_every": 3}
@@ -67,13 +70,30 @@ def test_ctrl_c_saves_and_says_so(tmp_path: Path, workers: int) -> None:
 
 
 class Stuck(SyntheticImages):
-    """A network file system that has gone away: reading the twentieth image never returns."""
+    """A network file system that has gone away: reading the image after the fifth batch never returns."""
 
     def __getitem__(self, index: int) -> torch.Tensor:
         self.read = getattr(self, "read", 0) + 1
-        if self.read > 20:
+        if self.read > BATCHES_BEFORE * SMALL["batch_size"]:
             time.sleep(3600)
         return super().__getitem__(index)
+
+
+BATCHES_BEFORE = 5
+
+
+class WaitsCounted(StopSignal):
+    """Tells when the training has begun to wait for the batch that never comes."""
+
+    waits_in_vain = threading.Event()
+
+    @contextmanager
+    def may_interrupt(self) -> Iterator[None]:
+        self.waits = getattr(self, "waits", 0) + 1
+        with super().may_interrupt():
+            if self.waits > BATCHES_BEFORE:
+                self.waits_in_vain.set()
+            yield
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -82,22 +102,33 @@ def test_stop_does_not_wait_for_data_that_never_comes(
 ) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)}
     monkeypatch.setattr("gan_trainer.data.loader.SyntheticImages", Stuck)
+    monkeypatch.setattr("gan_trainer.engine.train.StopSignal", WaitsCounted)
+    WaitsCounted.waits_in_vain.clear()
     asked: list[float] = []
+    over = threading.Event()
 
     def stop() -> None:
-        asked.append(time.monotonic())
+        # However long the steps before it take; one that never gets there is ended all the same, and has failed.
+        if WaitsCounted.waits_in_vain.wait(300):
+            asked.append(time.monotonic())
+        if over.is_set():
+            return
         os.kill(os.getpid(), signal.SIGTERM)
 
-    timer = threading.Timer(6, stop)
-    timer.start()
+    thread = threading.Thread(target=stop, daemon=True)
+    thread.start()
     try:
         train(config_for(tmp_path, steps=1000, num_workers=workers, prefetch_factor=1, checkpoint_every=1000))
     finally:
-        timer.cancel()
+        ended = time.monotonic()
+        over.set()
+        WaitsCounted.waits_in_vain.set()
+        thread.join()
         for number, handler in before.items():
             signal.signal(number, handler)
-    assert asked and time.monotonic() - asked[0] < 10
-    assert 1 <= kept_state(tmp_path)["step"] <= 5
+    # Its patience and a checkpoint; the data would take an hour.
+    assert asked and 0 < ended - asked[0] < 60
+    assert kept_state(tmp_path)["step"] == BATCHES_BEFORE
     assert "stopped at step" in capsys.readouterr().out
 
 

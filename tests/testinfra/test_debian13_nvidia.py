@@ -44,11 +44,15 @@ def test_nothing_of_debians_own_driver_is_there(host: Host) -> None:
     assert not host.file("/etc/apt/sources.list.d/gpuwright-components.sources").exists
 
 
-def test_an_upgrade_of_everything_leaves_the_branch_alone(host: Host) -> None:
-    with host.sudo():
-        plan = host.check_output("apt-get --simulate dist-upgrade")
-    assert not re.search(r"(?m)^(Inst|Remv) \S*(nvidia|cuda|linux-(image|headers))", plan), plan
+def test_apt_is_told_to_stay_with_the_branch(host: Host) -> None:
+    """Above 1000 apt would even go back to it; the other branch of the repository keeps the priority of any package."""
     assert {version.partition(".")[0] for version in versions(host, "nvidia-open")} == {"590", "595"}
+    policy = host.check_output("apt-cache policy nvidia-open")
+    table = re.findall(r"(?m)^ (?:\*\*\*|   ) (\d+)\.\S+ (\d+)$", policy)
+    priorities = {branch: int(priority) for branch, priority in table}
+    assert priorities["595"] > 1000 > priorities["590"], policy
+    planned = host.file("/etc/apt/preferences.d/gpuwright-planned-driver.pref").content_string
+    assert "Pin: version 595.*" in planned.splitlines(), planned
 
 
 def test_headers_follow_the_kernel_of_the_node(host: Host) -> None:

@@ -24,7 +24,7 @@ demo: venv packages ## two simulated GPU servers, from bare to verified, in cont
 demo-down: venv ## stop the demo and remove its containers
 	@$(FLEET_TOOL) down --fleet demo
 
-test: venv ## lint, unit, trainer, molecule with testinfra, the collection, one more system (FLEET=off leaves the containers out)
+test: venv ## lint, unit, trainer, molecule with testinfra, the collection, one more system, which the commit chooses (FLEET=off leaves the containers out)
 	@$(RUN) all
 
 test-deep: venv ## mutation of the checks and of every field of nvidia-smi, 100,000 damaged inputs, the page in a real browser (needs chromium, npm, poppler-utils)
@@ -46,7 +46,7 @@ trainer: venv ## the GAN trainer on the CPU
 molecule: venv ## whole nodes: scenarios el8 and el8-alternative with testinfra
 	@$(RUN) molecule
 
-system: venv ## a stand-in of EL 9 from bare to verified and once more; a part of make test
+system: venv ## EL 9, EL 10 or Debian 13, chosen by the commit, from bare to verified and once more; a part of make test (SYSTEM=el10 chooses)
 	@$(RUN) system
 
 collection: venv trainer-wheel ## build/gpuwright-node-VERSION.tar.gz, to be installed by ansible-galaxy (docs/collection.md)
@@ -77,7 +77,7 @@ test-world: venv ## slower: the main job under difficult but normal conditions (
 test-real: venv ## slower: Debian 12 with NVIDIA's real packages from Debian's archive (2.5 GB), and from NVIDIA's repository
 	@$(RUN) real
 
-test-systems: venv ## slower: stand-ins of EL 9 (beside EL 8) and EL 10, from bare to verified, each run twice (3 GB of wheels)
+test-systems: venv ## slower: stand-ins of EL 9 (beside EL 8), EL 10 and Debian 13, from bare to verified, each run twice (6 GB of wheels)
 	@$(RUN) systems
 
 bench-plan: venv ## how long the plan takes to answer, and what it costs a run (5 minutes; writes docs/benchmarks)

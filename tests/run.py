@@ -21,10 +21,8 @@ CACHE = Path(
 SCENARIOS = ("el8", "el8-alternative")
 # Debian 12: NVIDIA's real packages from Debian's archive, about 1.8 GB; then NVIDIA's repository, in stand-ins.
 REAL_SCENARIOS = ("debian12", "debian12-alternative", "debian13")
-# EL 9, beside EL 8, and EL 10, in stand-ins.
-SYSTEM_SCENARIOS = ("el9", "el10")
-# For `make test`: EL 9 from bare to verified and once more, without testinfra.
-ONE_SYSTEM = "el9-alone"
+# EL 9, beside EL 8, EL 10 and Debian 13, in stand-ins.
+SYSTEM_SCENARIOS = ("el9", "el10", "debian13-nvidia")
 TRAINER_LOCK = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"
 TRAINER_TESTS = ("pytest==9.2.0", "pytest-xdist==3.8.0")
 # Lines shown of the output of a scenario that failed.
@@ -48,6 +46,30 @@ LINTERS = {
     "issue templates": (*SCHEMA, "vendor.github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
 }
 PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+
+
+@dataclass(frozen=True)
+class ShortSystem:
+    """A system for `make test`: from bare to verified and once more, without testinfra.
+
+    seconds    that its scenario took on its own, on 2 cores that others used too (2026-11-23, at load 7 for EL 9 and at
+               load 13 for Debian 13); None: nobody has timed it on its own
+    megabytes  of wheels and packages that it downloads at first, besides what the other kinds of `make test` need;
+               Debian 13 downloads 80 of them in every run, as its hosts install from the archive
+    """
+
+    title: str
+    scenario: str
+    seconds: int | None
+    megabytes: int
+
+
+# One of them runs in `make test`; their order is that of SYSTEM_SCENARIOS.
+ONE_OF_THREE = {
+    "el9": ShortSystem("EL 9", "el9-alone", 627, 0),
+    "el10": ShortSystem("EL 10", "el10-alone", None, 3106),
+    "debian13": ShortSystem("Debian 13", "debian13-alone", 1178, 3270),
+}
 
 
 @dataclass
@@ -191,7 +213,47 @@ def systems(suite: Suite) -> None:
 
 
 def system(suite: Suite) -> None:
-    run_scenarios(suite, (ONE_SYSTEM,))
+    name, why = chosen_system()
+    suite.notes.append(choice_line(name, why))
+    print(f"\n{suite.notes[0]}", flush=True)
+    run_scenarios(suite, (ONE_OF_THREE[name].scenario,))
+
+
+def chosen_system() -> tuple[str, str]:
+    return one_of_three(os.environ.get("SYSTEM", ""), commit_of(REPOSITORY))
+
+
+def commit_of(repository: Path) -> str:
+    """The id of the commit that is checked out; empty where there is none, as in an archive without history."""
+    command = ["git", "-C", str(repository), "rev-parse", "--quiet", "--verify", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def one_of_three(asked: str, commit: str) -> tuple[str, str]:
+    """A key of ONE_OF_THREE, and why that one: it is `asked` for, or is the remainder by three of the commit's id.
+
+    A commit always has the same system, and a few commits together have had all. SystemExit: no system has that name.
+    """
+    names = list(ONE_OF_THREE)
+    if asked and asked not in names:
+        sys.exit(f"SYSTEM={asked} is none of {', '.join(names)}. Leave SYSTEM out, and the commit chooses.")
+    if asked:
+        return asked, f"SYSTEM={asked} asks for it"
+    if not commit:
+        return names[0], "no commit is here that could choose another"
+    return names[int(commit, 16) % len(names)], f"commit {commit[:12]} chooses it"
+
+
+def choice_line(name: str, why: str) -> str:
+    """What was chosen, why, what it costs, and how it is run again on any commit."""
+    chosen = ONE_OF_THREE[name]
+    cost = f"about {chosen.seconds} s" if chosen.seconds else "not timed alone yet"
+    cost += f" and, at first, {chosen.megabytes} MB"
+    return f"One of {len(ONE_OF_THREE)} more systems, {chosen.title}: {why} ({cost}). Again: SYSTEM={name} make system"
 
 
 def run_scenarios(suite: Suite, scenarios: tuple[str, ...]) -> None:
@@ -201,7 +263,7 @@ def run_scenarios(suite: Suite, scenarios: tuple[str, ...]) -> None:
     with ThreadPoolExecutor(len(scenarios)) as pool:
         for scenario, ok in zip(scenarios, pool.map(run_scenario, scenarios), strict=True):
             suite.add(f"molecule {scenario}", ok)
-            if scenario != ONE_SYSTEM:
+            if scenario not in (short.scenario for short in ONE_OF_THREE.values()):
                 suite.add_junit(RESULTS / f"testinfra-{scenario}.xml")
 
 
@@ -304,6 +366,10 @@ def run_kind(kind: str) -> Suite:
 
 def main(wanted: str) -> int:
     """Run one suite or `all`; exit status 0 when nothing failed."""
+    planned = rounds() if wanted == "all" else [[wanted]]
+    if any("system" in kinds for kinds in planned):
+        # A wrong SYSTEM ends the run now, not after half of it.
+        chosen_system()
     os.environ["TZ"] = ZONE
     time.tzset()
     os.umask(UMASK)
@@ -311,7 +377,7 @@ def main(wanted: str) -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     RESULTS.mkdir(parents=True, exist_ok=True)
     done: list[Suite] = []
-    for kinds in rounds() if wanted == "all" else [[wanted]]:
+    for kinds in planned:
         with ThreadPoolExecutor(len(kinds)) as pool:
             done += pool.map(run_kind, kinds)
     print(f"\nIn time zone {ZONE}, with umask {UMASK:03o}.")

@@ -120,11 +120,22 @@ def systems(releases: list[dict[str, Any]]) -> list[list[str]]:
 def repository(family: dict[str, Any]) -> list[str]:
     """The cells of a family's row of os_families."""
     streams = family["format"] == "rpm" and family.get("streams", True)
-    key = family["cuda_repository"]["key_fingerprint"] or "not known here, set it"
+    source = family["cuda_repository"]
     return [
         family["name"], ", ".join(family["machines"]), family.get("driver_from", ""), family["cuda_from"],
-        "yes" if streams else "", "yes" if family.get("dcgm", True) else "no", key, mark(family),
+        "yes" if streams else "", "yes" if family.get("dcgm", True) else "no",
+        source["key_fingerprint"] or unknown_key(source), mark(family),
     ]  # fmt: skip
+
+
+def unknown_key(source: dict[str, Any]) -> str:
+    """The cell of a repository's key without a known fingerprint: what is known, and that preflight refuses its hosts.
+
+    source  a family's `cuda_repository`; NVIDIA names the file of a key after its short id
+    """
+    short = source["key_url"].rpartition("/")[2].removesuffix(".pub")
+    setting = "`system_driver_repository_key_fingerprint`"
+    return f"not known here, only its short id {short}: hosts are refused until {setting} gives it"
 
 
 def page(matrix: dict[str, Any]) -> str:

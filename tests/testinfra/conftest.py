@@ -8,7 +8,16 @@ import pytest
 from testinfra.host import Host
 
 # One marker for each Molecule scenario; a test without a marker holds for every finished node.
-SCENARIOS = ("el8", "el8_alternative", "el9", "el10", "debian12", "debian12_alternative", "debian13")
+SCENARIOS = (
+    "el8",
+    "el8_alternative",
+    "el9",
+    "el10",
+    "debian12",
+    "debian12_alternative",
+    "debian13",
+    "debian13_nvidia",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

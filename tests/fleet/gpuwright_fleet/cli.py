@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from . import containers, inventory
-from .base import base_key, build_base
+from .base import SUITE, base_key, build_base
 from .image import build_debian_image, build_el_image
 from .paths import DEBIAN_DIR, EL8_DIR, HOSTS_FILE, cache_dir, state_dir
 from .podman import require_containers
@@ -27,7 +27,9 @@ from .shell import FleetError, run, say
 from .wheelhouse import LOCK, LOCK_OF, build_wheelhouse
 
 KEEP = 2
-PLATFORMS = ("el8", "el9", "el10", "debian12", "debian12-nvidia", "debian13")
+PLATFORMS = ("el8", "el9", "el10", "debian12", "debian12-nvidia", "debian13", "debian13-nvidia")
+# The suite of each platform that is Debian; those with NVIDIA's repository have a simulated kernel.
+SUITE_OF = {"debian12": SUITE, "debian12-nvidia": SUITE, "debian13": "trixie", "debian13-nvidia": "trixie"}
 USED_SECONDS = 3600
 
 
@@ -83,12 +85,10 @@ def build(platforms: set[str]) -> Built:
         repositories = build_repositories(base, base_key(EL8_DIR))
         enterprise = ["el8", *sorted(platforms & {"el9", "el10"})]
         images = {platform: build_el_image(base, repositories, platform) for platform in enterprise}
-        if "debian12" in platforms:
-            images["debian12"] = build_debian_image(build_base(DEBIAN_DIR))
-        if "debian12-nvidia" in platforms:
-            images["debian12-nvidia"] = build_debian_image(build_base(DEBIAN_DIR), repositories)
-        if "debian13" in platforms:
-            images["debian13"] = build_debian_image(build_base(DEBIAN_DIR, "trixie"), name="debian13")
+        for platform in sorted(platforms & set(SUITE_OF)):
+            name, _, simulated_kernel = platform.partition("-")
+            debian = build_base(DEBIAN_DIR, SUITE_OF[platform])
+            images[platform] = build_debian_image(debian, repositories if simulated_kernel else None, name)
         wheelhouses = {platform: build_wheelhouse(LOCK_OF.get(platform, LOCK)) for platform in images}
         built = Built(images, repositories, wheelhouses)
         prune()

@@ -82,7 +82,7 @@ def build_el_image(base: Path, repositories: Path, platform: str = "el8") -> str
     return build_image(f"localhost/gpuwright-{platform}:{key}", lambda: swapped or import_base(base), fill)
 
 
-def build_debian_image(base: Path, repositories: Path | None = None, name: str = "debian12") -> str:
+def build_debian_image(base: Path, repositories: Path | None, name: str) -> str:
     """Debian as its installer leaves it, with the simulated hardware; the image's name.
 
     With `repositories` its kernel is simulated, too: one of them has its packages, and the others a driver for it.

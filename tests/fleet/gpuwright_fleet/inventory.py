@@ -23,6 +23,7 @@ SIMULATED = {
     "el10": "the GPUs, their driver's packages and nvidia-smi; the system's name is RHEL's, its programs are Debian's",
     "debian12": "the GPUs and nvidia-smi; the driver's packages are real, for a kernel that does not run",
     "debian12-nvidia": "the GPUs, the kernel, NVIDIA's packages and nvidia-smi",
+    "debian13-nvidia": "the GPUs, the kernel, NVIDIA's packages and nvidia-smi",
     "debian13": "the GPUs and nvidia-smi; the driver's packages are real, for a kernel that does not run",
 }
 # Platforms with the real packages of Debian's archive.
@@ -45,11 +46,11 @@ def repository_variables(fingerprints: dict[str, str]) -> dict[str, str]:
     }
 
 
-def apt_repository_variables() -> dict[str, str]:
-    """Where a Debian host finds the stand-ins for NVIDIA's repositories; the keys are those of the RHEL stand-ins."""
+def apt_repository_variables(name: str) -> dict[str, str]:
+    """Where a host of "debian12" or "debian13" finds NVIDIA's stand-ins; the keys are those of the RHEL stand-ins."""
     base = f"http://{REPOSITORY_HOST}"
     return {
-        "system_driver_repository_url": f"{base}/cuda-debian12-x86_64/",
+        "system_driver_repository_url": f"{base}/cuda-{name}-x86_64/",
         "system_containers_repository_url": f"{base}/nvidia-container-toolkit-deb/",
     }
 
@@ -74,8 +75,8 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
         if host.platform in LOCK_OF:
             version, build = pytorch_of(LOCK_OF[host.platform])
             entries[host.name] |= {"framework_pytorch_version": version, "framework_pytorch_build": build}
-        if host.platform == "debian12-nvidia":
-            entries[host.name] |= apt_repository_variables()
+        if host.platform in ("debian12-nvidia", "debian13-nvidia"):
+            entries[host.name] |= apt_repository_variables(host.platform.removesuffix("-nvidia"))
         if host.platform in ("el9", "el10"):
             number = host.platform.removeprefix("el")
             entries[host.name]["system_driver_repository_url"] = f"http://{REPOSITORY_HOST}/cuda-rhel{number}-x86_64"

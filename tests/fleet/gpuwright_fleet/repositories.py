@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -116,11 +117,13 @@ def build_repositories(base: Path, base_key: str) -> Path:
             for name, entry in rpms["repositories"].items():
                 home, fingerprint = work / entry["key"], fingerprints[entry["key"]]
                 if "same_as" in entry:
-                    copy_packages(rpms, entry, target, target / name)
+                    copy_packages(rpms, entry, target, target / name, rpm_place)
                 else:
                     sign_packages(home, fingerprint, target / name / "Packages")
                 make_metadata(target / name, documents_of(rpms, name), home, fingerprint)
             for name, entry in debs["repositories"].items():
+                if "same_as" in entry:
+                    copy_packages(debs, entry, target, target / name, deb_file)
                 make_apt_repository(target / name, entry["title"], work / entry["key"], fingerprints[entry["key"]])
         for key in fingerprints:
             run(["gpgconf", "--homedir", work / key, "--kill", "gpg-agent"], check=False)
@@ -144,7 +147,7 @@ def build_packages(
         list(pool.map(lambda package: build_rpm(package, twins, work, target), for_dnf))
         list(pool.map(lambda package: build_deb(package, twins, work / "payload", target), for_apt))
     return {
-        "installed.txt": [f"{p.repository}/Packages/{rpm_file(p)}" for p in for_dnf if p.installed],
+        "installed.txt": [f"{p.repository}/{rpm_place(p)}" for p in for_dnf if p.installed],
         "installed-debs.txt": [f"{p.repository}/{deb_file(p)}" for p in for_apt if p.installed],
     }
 
@@ -153,12 +156,22 @@ def rpm_file(package: Package) -> str:
     return f"{package.name}-{package.version}-{package.release}.{package.arch}.rpm"
 
 
-def copy_packages(data: dict[str, Any], entry: dict[str, Any], target: Path, folder: Path) -> None:
-    """The signed packages of another repository, without those that `entry` leaves out."""
-    (folder / "Packages").mkdir(parents=True)
+def rpm_place(package: Package) -> str:
+    """Where a repository for dnf has a package; one for apt has all in its own folder."""
+    return f"Packages/{rpm_file(package)}"
+
+
+def copy_packages(
+    data: dict[str, Any], entry: dict[str, Any], target: Path, folder: Path, place: Callable[[Package], str]
+) -> None:
+    """The finished packages of another repository, without those that `entry` leaves out.
+
+    place  of a package: its path in the folder of a repository
+    """
     for package in expand(data, os.uname().release):
         if package.repository == entry["same_as"] and selected({"except": entry.get("except", {})}, package.words):
-            os.link(target / entry["same_as"] / "Packages" / rpm_file(package), folder / "Packages" / rpm_file(package))
+            (folder / place(package)).parent.mkdir(parents=True, exist_ok=True)
+            os.link(target / entry["same_as"] / place(package), folder / place(package))
 
 
 def documents_of(data: dict[str, Any], repository: str) -> list[dict[str, Any]]:

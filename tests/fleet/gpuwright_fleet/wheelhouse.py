@@ -12,8 +12,12 @@ from .shell import run, say, step
 LOCKS = REPO_ROOT / "roles/framework_pytorch/files/locks"
 LOCK = LOCKS / "py3.11-torch2.13.0-cpu.txt"
 # PyPI has no CPU build of PyTorch, and the one above is for Python 3.11 alone: a host with another Python gets what a
-# real one gets, CUDA's libraries included (3 and 4 GB).
-LOCK_OF = {"el10": LOCKS / "py3.12-torch2.14.1-cu130.txt", "debian13": LOCKS / "py3.13-torch2.10.0-cu128.txt"}
+# real one with its card gets, CUDA's libraries included (3 to 4 GB).
+LOCK_OF = {
+    "el10": LOCKS / "py3.12-torch2.14.1-cu130.txt",
+    "debian13": LOCKS / "py3.13-torch2.10.0-cu128.txt",
+    "debian13-nvidia": LOCKS / "py3.13-torch2.14.1-cu130.txt",
+}
 # Wheels for glibc 2.28 and older, whatever runs here.
 PLATFORMS = (
     *(f"manylinux_2_{number}_x86_64" for number in range(28, 4, -1)),

@@ -76,7 +76,7 @@ OF_THE_ARCHIVE = ("debian12", "debian13")
 def platforms() -> dict[str, str]:
     """System and release of each platform of the test hosts, as the host itself tells it."""
     hosts = yaml.safe_load((REPOSITORY / "tests/fleet/hosts.yml").read_text())["hosts"]
-    names = {"debian12": "Debian 12", "debian12-nvidia": "Debian 12", "debian13": "Debian 13"}
+    names = {f"debian{number}{what}": f"Debian {number}" for number in ("12", "13") for what in ("", "-nvidia")}
     for name in ("el8", "el9", "el10"):
         identity = (REPOSITORY / f"tests/fleet/{name}/identity/os-release").read_text()
         names[name] = "RHEL " + part_of(r'VERSION_ID="(.+)"', identity)

@@ -14,7 +14,7 @@ import yaml
 FLEET = Path(__file__).resolve().parents[2] / "fleet"
 sys.path.insert(0, str(FLEET))
 
-from gpuwright_fleet import debs, specs  # noqa: E402
+from gpuwright_fleet import debs, repositories, specs  # noqa: E402
 from test_plan_questions import ask  # noqa: E402
 
 KERNEL = "6.1.0-50-amd64"
@@ -75,6 +75,39 @@ def test_whatever_is_planned_from_nvidias_repository_is_there(packages: list[spe
         versions.setdefault(package.name, set()).add(debs.deb_version(package))
     for name, _, version in (word.partition("=") for word in wanted):
         assert any(found.startswith(version.rstrip("*")) for found in versions[name]), (name, version)
+
+
+def names_of(data: dict, repository: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str]]:
+    """Names and versions of a repository that is made from another one."""
+    monkeypatch.setattr(repositories, "expand", lambda data, release: specs.expand(data, KERNEL))
+    entry = data["repositories"][repository]
+    whole = [package for package in specs.expand(data, KERNEL) if package.repository == entry["same_as"]]
+    (tmp_path / entry["same_as"]).mkdir()
+    for package in whole:
+        (tmp_path / entry["same_as"] / debs.deb_file(package)).touch()
+    repositories.copy_packages(data, entry, tmp_path, tmp_path / repository, debs.deb_file)
+    files = {path.name for path in (tmp_path / repository).iterdir()}
+    return {(package.name, debs.deb_version(package)) for package in whole if debs.deb_file(package) in files}
+
+
+def test_debian_13_begins_with_590_and_cuda_13_and_has_no_dcgm(
+    data: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = names_of(data, "cuda-debian13-x86_64", tmp_path, monkeypatch)
+    assert {version[:3] for name, version in found if name == "nvidia-open"} == {"590", "595"}
+    toolkits = {name for name, _ in found if name.startswith("cuda-toolkit-")}
+    assert toolkits == {"cuda-toolkit-13-1", "cuda-toolkit-13-2"}
+    assert not any("gpu-manager" in name or name.endswith("cuda-12") for name, _ in found)
+
+
+def test_what_debian_13_is_planned_to_get_is_there(data: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a pin: the plan's own choice for the card of the stand-in."""
+    plan = ask("T4", "debian 13", driver_source="nvidia")
+    wanted = [*plan["driver"]["packages"], plan["cuda"]["package"], *plan["cudnn"]["packages"]]
+    assert wanted and not plan["dcgm"]["packages"]
+    found = names_of(data, "cuda-debian13-x86_64", tmp_path, monkeypatch)
+    for name, _, version in (word.partition("=") for word in wanted):
+        assert any(there == name and is_.startswith(version.rstrip("*")) for there, is_ in found), (name, version)
 
 
 @pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="this controller builds no packages for Debian")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -30,7 +33,7 @@ def offered(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     for package in specs.expand(DATA, KERNEL):
         if package.repository == entry["same_as"]:
             (folder / repositories.rpm_file(package)).touch()
-    repositories.copy_packages(DATA, entry, tmp_path, tmp_path / name)
+    repositories.copy_packages(DATA, entry, tmp_path, tmp_path / name, repositories.rpm_place)
     return sorted(path.name for path in (tmp_path / name / "Packages").iterdir())
 
 
@@ -90,14 +93,28 @@ def test_a_machine_without_the_python_of_el10_is_told_so(monkeypatch: pytest.Mon
         interpreter.find_python("3.12")
 
 
-def test_the_short_scenario_has_a_host_of_the_long_one() -> None:
+SHORT = list(run.ONE_OF_THREE.values())
+
+
+@pytest.mark.parametrize("system", SHORT, ids=[system.scenario for system in SHORT])
+def test_the_short_scenario_has_a_host_of_the_long_one(system: run.ShortSystem) -> None:
     """From bare to verified, and a second run that changes nothing: Molecule's step idempotence."""
     fleets = yaml.safe_load((FLEET / "hosts.yml").read_text())["fleets"]
-    settings = yaml.safe_load((FLEET.parent / "molecule" / run.ONE_SYSTEM / "molecule.yml").read_text())
-    (host,) = fleets[run.ONE_SYSTEM]
+    settings = yaml.safe_load((FLEET.parent / "molecule" / system.scenario / "molecule.yml").read_text())
+    (host,) = fleets[system.scenario]
     assert [platform["name"] for platform in settings["platforms"]] == [host]
-    assert host in fleets["el9"] and HOSTS[host]["platform"] == "el9"
+    assert any(host in fleets[whole] for whole in run.SYSTEM_SCENARIOS)
     assert settings["scenario"]["test_sequence"] == ["destroy", "create", "converge", "idempotence", "destroy"]
+
+
+def test_its_host_has_the_variables_of_the_long_scenario() -> None:
+    def links(scenario: str) -> dict[str, Path]:
+        folder = FLEET.parent / "molecule" / scenario
+        settings = yaml.safe_load((folder / "molecule.yml").read_text())
+        return {key: (folder / path).resolve() for key, path in settings["provisioner"]["inventory"]["links"].items()}
+
+    wholes = dict(zip(SHORT, run.SYSTEM_SCENARIOS, strict=True))
+    assert all(links(short.scenario) == links(whole) for short, whole in wholes.items())
 
 
 def test_in_make_test_it_runs_beside_another_kind() -> None:
@@ -105,3 +122,84 @@ def test_in_make_test_it_runs_beside_another_kind() -> None:
     assert ["collection", "system"] in rounds
     kinds = [kind for kinds in rounds for kind in kinds]
     assert sorted(kinds) == sorted(set(run.SUITES) - set(run.SLOW))
+
+
+# A commit's id, of SHA-1 or SHA-256, and the system that it chooses: the remainder by three of the id as a number.
+CHOICES = {
+    "0000000000000000000000000000000000000000": "el9",
+    "0000000000000000000000000000000000000001": "el10",
+    "fffffffffffffffffffffffffffffffffffffffe": "debian13",
+    "ffffffffffffffffffffffffffffffffffffffff": "el9",
+    "16016c4c06c8d7ffef09341b7832f8d09cf73791": "el9",
+    "3610408e1d55684854065440e6b16d2b6348e896": "debian13",
+    "0000000000000000000000000000000000000000000000000000000000000004": "el10",
+}
+
+
+@pytest.mark.parametrize(("commit", "chosen"), CHOICES.items())
+def test_the_commit_chooses_one_of_three(commit: str, chosen: str) -> None:
+    assert run.one_of_three("", commit)[0] == chosen
+
+
+def test_commits_are_shared_out_evenly() -> None:
+    ids = (hashlib.sha1(str(number).encode()).hexdigest() for number in range(3000))
+    chosen = Counter(run.one_of_three("", commit)[0] for commit in ids)
+    assert set(chosen) == {"el9", "el10", "debian13"} and min(chosen.values()) > 900
+
+
+def test_a_choice_says_why_and_how_it_is_repeated() -> None:
+    name, why = run.one_of_three("", "fffffffffffffffffffffffffffffffffffffffe")
+    told = run.choice_line(name, why)
+    assert "commit ffffffffffff chooses it" in told and "SYSTEM=debian13 make system" in told
+    system = run.ONE_OF_THREE["debian13"]
+    assert "Debian 13" in told and f"about {system.seconds} s and, at first, {system.megabytes} MB" in told
+
+
+def test_a_cost_that_nobody_has_measured_is_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(run.ONE_OF_THREE, "el10", run.ShortSystem("EL 10", "el10-alone", None, 7))
+    assert "not timed alone yet and, at first, 7 MB" in run.choice_line("el10", "why")
+
+
+def test_somebody_may_choose_it_and_a_tree_without_commits_has_the_first() -> None:
+    assert run.one_of_three("el10", "0" * 40) == ("el10", "SYSTEM=el10 asks for it")
+    name, why = run.one_of_three("", "")
+    assert name == "el9" and "no commit" in why
+
+
+def test_a_choice_that_there_is_not_is_an_error() -> None:
+    with pytest.raises(SystemExit, match="SYSTEM=el11 is none of el9, el10, debian13"):
+        run.one_of_three("el11", "0" * 40)
+
+
+@pytest.mark.parametrize("wanted", ["all", "system"])
+def test_such_a_choice_ends_make_test_before_anything_runs(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    monkeypatch.setattr(run, "run_kind", lambda kind: pytest.fail(f"{kind} ran"))
+    monkeypatch.setattr(run.os, "umask", lambda mask: 0)
+    monkeypatch.setenv("TZ", run.ZONE)
+    monkeypatch.setenv("SYSTEM", "el11")
+    with pytest.raises(SystemExit, match="SYSTEM=el11 is none of"):
+        run.main(wanted)
+
+
+def test_the_commit_is_that_of_the_tree(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.invalid"]
+    assert run.commit_of(tmp_path) == ""
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    assert run.commit_of(tmp_path) == ""
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message=one"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert run.commit_of(tmp_path) == head and len(head) == 40
+
+
+def test_the_suite_runs_the_chosen_scenario_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(run, "run_scenarios", lambda suite, scenarios: ran.append(scenarios))
+    monkeypatch.setenv("SYSTEM", "debian13")
+    suite = run.Suite("system")
+    run.system(suite)
+    assert ran == [("debian13-alone",)]
+    assert "SYSTEM=debian13 asks for it" in capsys.readouterr().out
+    # Beside the counts at the end of `make test`, far below the line above.
+    assert len(suite.notes) == 1 and "SYSTEM=debian13 make system" in suite.notes[0]

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write docs/faults.md from the recorded results in tests/faults (`make docs`).
-
-`--record SUITE ...` first takes the fault table's results from the last runs of these suites (faults, world, unit,
-trainer), which tests/run.py has left in .fleet/results.
-"""
+"""Write docs/faults.md from the recorded results in tests/faults (`make docs`); see tests/faults/write_page.py."""
 
 from __future__ import annotations
 
@@ -12,34 +8,6 @@ import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.append(str(REPOSITORY / "tests/faults"))
-
-import fault_table.page
-import fault_table.results
-import interrupt.page
-
-
-def commit() -> str:
-    """Of the tree that was tried; "+" says that it had changes beside."""
-    words = ["git", "describe", "--always", "--dirty=+", "--abbrev=8", "--exclude=*"]
-    return subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def record(suites: list[str]) -> None:
-    reports = [REPOSITORY / ".fleet/results" / f"{suite}.xml" for suite in suites]
-    missing = [str(report) for report in reports if not report.exists()]
-    if missing:
-        sys.exit(f"{', '.join(missing)} is missing; run the suite first: `python tests/run.py {suites[0]}`")
-    found = fault_table.results.found_in(reports, commit())
-    fault_table.results.write({**fault_table.results.read(), **found})
-
-
-def text() -> str:
-    """The page as it has to be now."""
-    return interrupt.page.text() + fault_table.page.text(fault_table.results.read())
-
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--record"]:
-        record(sys.argv[2:])
-    (REPOSITORY / "docs/faults.md").write_text(text())
+    subprocess.run([sys.executable, "tests/faults/write_page.py", *sys.argv[1:]], cwd=REPOSITORY, check=True)

@@ -14,12 +14,11 @@ import pytest
 import yaml
 from conftest import REPOSITORY
 from gpuwright.checks.all import CHECKS
-from module_refusals import ARGUMENT, MODULE_REFUSALS, words_of
+from module_refusals import ARGUMENT, MODULE_REFUSALS, refusing_calls
 
 sys.path.append(str(REPOSITORY / "tests/faults"))
-sys.path.append(str(REPOSITORY / "tools"))
 
-import faults as tool
+import write_page as tool
 from fault_table import page, results
 from fault_table.controller import ROWS as CONTROLLER
 from fault_table.host import ROWS as HOST
@@ -88,13 +87,7 @@ def test_every_task_that_ends_a_run_has_an_id() -> None:
 
 def test_every_module_that_fails_has_an_id() -> None:
     """But for what a wrong task is told, and what is a check."""
-    without = set()
-    for file in sorted((REPOSITORY / "library").glob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "fail_json":
-                message = next(item.value for item in node.keywords if item.arg == "msg")
-                if not IN_BRACKETS.search(ast.unparse(message)):
-                    without |= {(file.stem, words_of(message))}
+    without = [call for call in refusing_calls() if not IN_BRACKETS.search(call[1])]
     allowed = {key for key, how in MODULE_REFUSALS.items() if how == ARGUMENT or key[0] == "amp_smoke_test"}
     extra = [row for row in without if not any(row[0] == name and row[1].startswith(text) for name, text in allowed)]
     assert extra == []

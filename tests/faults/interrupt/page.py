@@ -14,10 +14,10 @@ HEAD = """# Interruptions and their repair
 <!-- Written by `make docs` from tests/faults/interrupt/results.json; do not edit. -->
 
 Each pair is one fault at one point of one command. A host of the test fleet is set back to the snapshot on which the
-command begins, the command is run and hurt at the point, the fault passes, and **the same command is run again, with
-nothing done in between**. It has to end with status 0 and leave the host as an undisturbed run leaves it: packages
-with versions, files with mode, owner and content, units and which of them run, links, holds, module streams, users,
-keys, repositories, kernel arguments, half-made folders, locks.
+command begins, the command is run until the point, where the fault strikes; the fault passes, and **the same command is
+run again, with nothing done in between**. It has to end with status 0 and leave the host as an undisturbed run leaves
+it: packages with versions, files with mode, owner and content, units and which of them run, links, holds, module
+streams, users, keys, repositories, kernel arguments, half-made folders, locks.
 
 `make interrupt-all` tries what is missing here, `make interrupt POINT=... FAULT=... SEED=...` repeats one. The hosts
 are containers ([tests/fleet/README.md](../tests/fleet/README.md)); a power cut, which also loses what was not yet
@@ -55,7 +55,7 @@ def matrix(results: list[Result]) -> str:
 
 
 def listed(results: list[Result]) -> str:
-    head = "| point | fault | hurt run | plain run | left behind | seed | commit |"
+    head = "| point | fault | interrupted run | plain run | left behind | seed | commit |"
     lines = ["\n## Every pair\n", "Of both runs the exit status, negative where a signal ended it.\n", head]
     lines.append("|---" * 7 + "|")
     for each in results:

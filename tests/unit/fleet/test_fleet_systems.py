@@ -155,11 +155,6 @@ def test_a_choice_says_why_and_how_it_is_repeated() -> None:
     assert "Debian 13" in told and f"about {system.seconds} s and, at first, {system.megabytes} MB" in told
 
 
-def test_a_cost_that_nobody_has_measured_is_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(run.ONE_OF_THREE, "el10", run.ShortSystem("EL 10", "el10-alone", None, 7))
-    assert "not timed alone yet and, at first, 7 MB" in run.choice_line("el10", "why")
-
-
 def test_somebody_may_choose_it_and_a_tree_without_commits_has_the_first() -> None:
     assert run.one_of_three("el10", "0" * 40) == ("el10", "SYSTEM=el10 asks for it")
     name, why = run.one_of_three("", "")

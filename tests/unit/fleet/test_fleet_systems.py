@@ -198,3 +198,16 @@ def test_the_suite_runs_the_chosen_scenario_and_says_so(
     assert "SYSTEM=debian13 asks for it" in capsys.readouterr().out
     # Beside the counts at the end of `make test`, far below the line above.
     assert len(suite.notes) == 1 and "SYSTEM=debian13 make system" in suite.notes[0]
+
+
+def test_el_10_gives_way_where_its_python_is_missing(tmp_path: Path) -> None:
+    chosen = "el10", "commit 0123456789ab chooses it"
+    assert run.at_hand(*chosen, pyenv=tmp_path, path="") == (
+        "el9",
+        "commit 0123456789ab chooses EL 10, and this machine has no Python 3.12 to make it with",
+    )
+    asked = "el10", "SYSTEM=el10 asks for it"
+    assert run.at_hand(*asked, pyenv=tmp_path, path="") == asked
+    assert run.at_hand("debian13", chosen[1], pyenv=tmp_path, path="")[0] == "debian13"
+    (tmp_path / "versions/3.12.1").mkdir(parents=True)
+    assert run.at_hand(*chosen, pyenv=tmp_path, path="") == chosen

@@ -63,7 +63,7 @@ def planned(
         together = one_way_out(matrix, host, pins, conflicts)
         return {
             "failed": True,
-            "msg": conflict_message(host, conflicts, together) + " [plan.conflict]",
+            "msg": conflict_message(host, conflicts, together),
             "conflicts": conflicts,
         }
     return {"changed": False, "ansible_facts": {"gpu_node_plan": plan}}

@@ -243,7 +243,7 @@ def conflict_message(
 
     together  `{pin: value}` that leads to a plan at once (plan.one_way_out); given if there are several conflicts
     """
-    lines = [f"No plan fits {host_title(host)}. Nothing was changed."]
+    lines = [f"No plan fits {host_title(host)}. Nothing was changed. [plan.conflict]"]
     if len(conflicts) > 1:
         lines.append(f"{len(conflicts)} conflicts prevent a plan; each needs one of its choices.")
     for number, entry in enumerate(conflicts, 1):

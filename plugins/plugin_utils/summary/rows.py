@@ -114,11 +114,16 @@ def left_out_rows(name: str, told: Mapping[str, Any]) -> list[Row]:
     rows = []
     for row in problems:
         seen = f" (seen: {row['evidence']})" if row.get("evidence") else ""
-        text = f"{row.get('problem') or 'no reason was given'}{seen}"
+        text = f"{row.get('problem') or 'no reason was given'}{fault_of(row)}{seen}"
         common = row.get("common") or {}
-        alike = (common["problem"] + seen, common["next"]) if common else ("", "")
+        alike = (f"{common['problem']}{fault_of(row)}{seen}", common["next"]) if common else ("", "")
         rows.append(Row(name, word, text, next=row.get("next") or "", common=alike))
     return rows
+
+
+def fault_of(row: Mapping[str, Any]) -> str:
+    """What follows the problem of a row that still has its fault's id beside it; preflight's own have it within."""
+    return f" [{row['id']}]" if row.get("id") else ""
 
 
 def judge_host(name: str, host: Host, stats: Mapping[str, int], verifying: bool, aborted: bool) -> Row:
@@ -129,7 +134,7 @@ def judge_host(name: str, host: Host, stats: Mapping[str, int], verifying: bool,
         if not host.lost:
             return Row(name, "LOST", start)
         common = host.lost["common"]
-        fault = f" [{host.lost['id']}]" if host.lost.get("id") else ""
+        fault = fault_of(host.lost)
         alike = (f"{start}: {common['problem']}{fault}", common["next"])
         return Row(name, "LOST", f"{start}: {host.lost['problem']}{fault}", next=host.lost["next"], common=alike)
     # The task that ends a run with a bad verdict has also failed, but the verdict says more than that.

@@ -89,10 +89,10 @@ def test_an_open_umask_opens_nothing(folder: Path, open_umask: int) -> None:
 
 def test_a_folder_without_reports_or_without_rights_is_told(tmp_path: Path) -> None:
     assert "no report there" in made(str(tmp_path), False)["msg"]
-    assert made("/nowhere", False) == {"failed": True, "msg": "/nowhere: No such file or directory"}
+    assert made("/nowhere", False) == {"failed": True, "msg": "/nowhere: No such file or directory [report.failed]"}
     (tmp_path / "a.json").write_text("{}")
     (tmp_path / "hosts").write_text("a file")
-    assert made(str(tmp_path), False)["msg"] == f"{tmp_path}/hosts: File exists"
+    assert made(str(tmp_path), False)["msg"] == f"{tmp_path}/hosts: File exists [report.failed]"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2}', '{"schema": 1, "checks": [{}], "verdict": "PASS"}'])

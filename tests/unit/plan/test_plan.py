@@ -225,7 +225,7 @@ def test_an_unknown_value_does_not_hide_another_clash() -> None:
 def test_the_message_is_for_people() -> None:
     answer = ask(driver_branch="590")
     assert conflict_message(make_host(), answer["conflicts"]).splitlines() == [
-        "No plan fits a5-01 (rhel 8.8, Tesla V100-PCIE-16GB). Nothing was changed.",
+        "No plan fits a5-01 (rhel 8.8, Tesla V100-PCIE-16GB). Nothing was changed. [plan.conflict]",
         "",
         "1. Driver 590 (open) does not drive Tesla V100-PCIE-16GB (volta): volta needs the proprietary module of "
         "branch 580 or older.",

@@ -45,7 +45,9 @@ class CallbackModule(CallbackBase):
 def test_a_refusal_fails_with_a_message_of_several_lines() -> None:
     answer = planned(MATRIX, make_host(), {"driver_branch": "590"}, None)
     assert answer["failed"] is True
-    assert answer["msg"].startswith("No plan fits a5-01 (rhel 8.8, Tesla V100-PCIE-16GB). Nothing was changed.\n\n1. ")
+    assert answer["msg"].startswith(
+        "No plan fits a5-01 (rhel 8.8, Tesla V100-PCIE-16GB). Nothing was changed. [plan.conflict]\n\n1. "
+    )
     assert answer["msg"].endswith('system_driver_branch: "580"')
     assert answer["conflicts"][0]["choices"] == [{"driver_branch": "580"}]
     assert "ansible_facts" not in answer

@@ -29,9 +29,11 @@ def test_ten_hosts_of_which_one_is_down_one_busy_and_one_refused(site: Site) -> 
     assert done.returncode == 4, done.stdout
     end = summary(done.stdout)
     assert "Left out: 3 of 10 hosts. Nothing was changed on them." in end and "Done: 7 of 10 hosts." in end
-    assert "a5-03 unreachable The host cannot be reached: 127.0.0.1 port 1 refuses connections next: " in end
-    busy = "a5-07 busy The GPUs are in use and the driver would be replaced (seen: python3 (pid 77, alice)) next: Drain"
-    assert busy in end
+    assert (
+        "a5-03 unreachable The host cannot be reached: 127.0.0.1 port 1 refuses connections [reach.port] next: " in end
+    )
+    busy = "a5-07 busy The GPUs are in use and the driver would be replaced [host.busy] (seen: python3"
+    assert f"{busy} (pid 77, alice)) next: Drain" in end
     assert "a5-09 refused CUDA 13.0 cannot compile for Tesla V100-PCIE-16GB" in end and "12.9" in end
     assert go_on(done.stdout) == "ansible-playbook -i hosts.yml site.yml -f 3 -l 'a5-03,a5-07,a5-09'"
     # Once each: the reason stands in the summary and nowhere else.

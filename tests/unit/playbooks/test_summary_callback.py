@@ -163,9 +163,9 @@ def test_every_kind_of_end_worst_first(run):
     assert lines[:13] == [
         "Failed: 5 of 7 hosts.",
         'a5-03  LOST     unreachable in "Reboot": The host cannot be reached: 127.0.0.1',
-        "                port 1 refuses connections",
-        "                next: The machine is on, but no ssh server listens: start",
-        "                      sshd, or correct ansible_host and ansible_port.",
+        "                port 1 refuses connections [reach.port]",
+        "                next: The machine is on, but no ssh server listens: start sshd,",
+        "                      or correct ansible_host and ansible_port.",
         "a5-04  STOPPED  system_kernel: kernel-devel-4.18.0-477.10.1.el8_8.x86_64 is not",
         "                in any repository; choose another kernel or a vault mirror",
         "a5-02  FAIL     gpu.count: 1 of 2 expected (+1 more)",

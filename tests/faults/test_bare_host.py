@@ -56,7 +56,9 @@ def test_headers_of_the_running_kernel_are_nowhere() -> None:
 def test_key_with_another_fingerprint_is_not_imported() -> None:
     done = play("playbooks/system.yml", system_kernel_epel_key_fingerprint=WRONG_FINGERPRINT)
     assert done.rc != 0
-    assert f"must have the fingerprint {WRONG_FINGERPRINT}" in done.text and "Nothing was imported" in done.text
+    known = inventory()["system_kernel_epel_key_fingerprint"]
+    assert f"it holds {known} instead of {WRONG_FINGERPRINT}" in done.text and "Nothing was changed" in done.text
+    assert "[repository.key]" in done.text and "set it in system_kernel_epel_key_fingerprint" in done.text
     assert on_host("ls /etc/pki/rpm-gpg /etc/yum.repos.d").count("epel") == 0
 
 

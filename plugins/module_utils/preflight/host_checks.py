@@ -269,7 +269,14 @@ def repository_problems(facts: Mapping[str, Any]) -> List[Problem]:
         seen = "{url}: {why}".format(**row)
         is_key = row["variable"].endswith("_key_url")
         fault = "repository.unreachable"
-        if is_key and row["refused"]:
+        if is_key and row["refused"] and " instead of " in row["why"]:
+            fault = "repository.key"
+            text = "The key of the repository {name} is not the pinned one, and no other key is trusted"
+            step = (
+                "If the vendor has changed the key, check the new fingerprint with the vendor and set it in {pin}; "
+                "otherwise correct {variable}."
+            )
+        elif is_key and row["refused"]:
             fault = "repository.key_file"
             text = "The key file of the repository {name} is refused: it must hold the pinned key and no other"
             step = (
@@ -285,6 +292,7 @@ def repository_problems(facts: Mapping[str, Any]) -> List[Problem]:
         words = {
             "part": "key of the repository" if is_key else "repository",
             "proxy": "http_proxy and https_proxy of the node" if is_key else "proxy in /etc/dnf/dnf.conf",
+            "pin": row["variable"].replace("_key_url", "_key_fingerprint"),
         }
         found.append(problem(fault, text.format(**dict(row, **words)), seen, step.format(**dict(row, **words))))
     return found

@@ -63,8 +63,6 @@ ROWS = (
     Proved("host.busy", "a driver to be replaced under a job", "a process on the GPU", "every layer left as it was",
            f"{BUSY}::test_a_new_driver_and_a_reboot_wait_for_the_job", 0),
     # Packages, kernel, driver.
-    Proved("repository.key", "a key with another fingerprint", "another one is pinned", "no key, no repository",
-           f"{BARE}::test_key_with_another_fingerprint_is_not_imported"),
     Proved("packages.failed", "a package that another key signed", "a repository of another signer", "not installed",
            f"{BARE}::test_package_signed_with_a_foreign_key"),
     Proved("packages.locked", "another package manager at work", "rpm's lock is held for 15 s", "waited for",

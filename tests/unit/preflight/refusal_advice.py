@@ -22,6 +22,7 @@ NOWHERE: dict[str, object] = {
 }
 NOWHERE["refused"] = False
 TWO_KEYS = {**NOWHERE, "variable": "system_kernel_epel_key_url", "why": "it holds 2 primary keys", "refused": True}
+OTHER_KEY = {**TWO_KEYS, "why": "it holds 1111 instead of 2222"}
 UNPINNED = {
     "name": "nvidia",
     "key_url": "https://mirror/key.pub",
@@ -166,6 +167,12 @@ REFUSALS = (
         "The key file of the repository epel is refused",
         lambda: State(facts=facts(unreachable=[dict(TWO_KEYS)])),
         by_hand="whoever runs the mirror says where the other key comes from",
+    ),
+    Refusal(
+        "another key than the pinned one",
+        "is not the pinned one",
+        lambda: State(facts=facts(unreachable=[dict(OTHER_KEY)])),
+        by_hand="whoever runs the hosts compares the new fingerprint with what the vendor says of it",
     ),
     Refusal(
         "a repository whose key nobody has named",

@@ -29,6 +29,16 @@ MIRROR = Path(__file__).with_name("mirror.py")
 SNAPSHOTS = "localhost/gpuwright-interrupt"
 
 
+@contextlib.contextmanager
+def readable() -> Iterator[None]:
+    """Whatever umask the tests run under: what hosts are given is for their users, too. The fleet's program does so."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 class Host:
     """One host and the mirror beside it, a fleet of its own: `worker` tells hosts that run side by side apart."""
 
@@ -46,7 +56,8 @@ class Host:
 
     def start(self) -> None:
         """Build what is missing and start host and mirror; the host is bare."""
-        cli.up(self.fleet, NAME)
+        with readable():
+            cli.up(self.fleet, NAME)
         state = containers.state_of(self.container)
         repository = containers.container_name(self.fleet, "repo")
         served = containers.state_of(repository)["repository"]
@@ -82,14 +93,20 @@ class Host:
         plan = containers.address_plan(containers.ensure_network(self.fleet), list(data["hosts"]))
         host = containers.Host(NAME, plan[NAME], data["hosts"][NAME])
         containers.remove(self.container)
+        with readable():
+            self._start(image, host, plan["repo"], volumes or {}, root)
+
+    def _start(
+        self, image: str, host: containers.Host, repository: str, volumes: dict[str, Path], root: Path | None
+    ) -> None:
         containers.start_host(
             self.fleet,
             image,
             host,
-            plan["repo"],
+            repository,
             self.state,
             self.wheels,
-            tuple(f"{source}:{place}" for place, source in (volumes or {}).items()),
+            tuple(f"{source}:{place}" for place, source in volumes.items()),
             root,
         )
         served = Path(containers.state_of(containers.container_name(self.fleet, "repo"))["repository"])

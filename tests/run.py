@@ -299,6 +299,8 @@ def collection(suite: Suite) -> None:
 def faults(suite: Suite) -> None:
     if fleet_ready(suite):
         pytest_suite(suite, "faults", sys.executable, "tests/faults")
+        pairs = ("tests/faults/interrupt", "--sample", "10", "--again", "--no-record")
+        suite.add("10 interruptions that the commit chooses", call(sys.executable, *pairs))
 
 
 def world(suite: Suite) -> None:

@@ -50,3 +50,34 @@ def everything(steps: Iterable[Step], references: dict[str, Reference], seed: in
     ]
     random.Random(seed).shuffle(rest)
     return [*first, *(pair for pair in rest if pair not in first)]
+
+
+def sampled(steps: Iterable[Step], seed: int, count: int) -> list[tuple[Step, Fault]]:
+    """Steps and faults that the seed chooses; every fault is taken before one comes again.
+
+    The place is chosen when the step's reference is there; only the steps that were chosen need one.
+    """
+    chance = random.Random(seed)
+    faults, steps = list(FAULTS), list(steps)
+    found: list[tuple[Step, Fault]] = []
+    while len(found) < count:
+        chance.shuffle(faults)
+        chance.shuffle(steps)
+        for number, fault in enumerate(faults):
+            possible = [step for step in steps[number % len(steps) :] + steps if may_strike(step, fault)]
+            if possible and len(found) < count:
+                found.append((possible[0], fault))
+    return found
+
+
+def may_strike(step: Step, fault: Fault) -> bool:
+    """Whether a fault can be felt somewhere in a step, before its boundaries are known."""
+    if fault.at == "inside":
+        return bool(step.inside)
+    return (step.downloads or not fault.downloads) and (not step.command or fault.at == "any")
+
+
+def at_a_place(step: Step, fault: Fault, reference: Reference, seed: int) -> Pair | None:
+    """The pair at a place that the seed chooses; None where the step has none for this fault."""
+    possible = places(step, reference, fault)
+    return Pair(step, random.Random(f"{seed} {step.name} {fault.name}").choice(possible), fault) if possible else None

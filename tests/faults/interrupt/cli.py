@@ -9,7 +9,7 @@ import time
 import traceback
 
 from interrupt import results
-from interrupt.choice import each_kind, everything
+from interrupt.choice import at_a_place, each_kind, everything, sampled
 from interrupt.code import fingerprint
 from interrupt.exercise import CACHE, Outcome, Pair, exercise, reference
 from interrupt.host import REPO_ROOT, Host, remove_old
@@ -31,6 +31,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--point", default="", help="only points whose name contains this")
     parser.add_argument("--fault", default="", help="only faults whose name contains this")
     parser.add_argument("--step", default="", help="only steps whose name contains this")
+    parser.add_argument(
+        "--sample", type=int, default=0, help="so many pairs, of steps and faults that the seed chooses"
+    )
     parser.add_argument("--count", type=int, default=0, help="at most so many pairs; default: all")
     parser.add_argument("--minutes", type=float, default=60, help="begin no pair after so many minutes; default: 60")
     parser.add_argument("--part", default="1/1", help="k/n: of n runs side by side, the k-th")
@@ -64,6 +67,22 @@ def may_have(step: Step, point: str) -> bool:
     return ": " not in point or point.startswith(f"{step.name}: ")
 
 
+def chosen(options: argparse.Namespace, steps: list[Step], host: Host, seed: int) -> list[Pair]:
+    """The pairs that are asked for; where there are none, it is printed which there are."""
+    if options.sample:
+        picked = sampled(steps, seed, options.sample)
+        found = [at_a_place(step, fault, reference(step, host), seed) for step, fault in picked]
+        return [pair for pair in found if pair]
+    references = {step.name: reference(step, host) for step in steps}
+    # A point that is named may be another than the one that the seed chooses.
+    pairs = (everything if options.everywhere or options.point else each_kind)(steps, references, seed)
+    pairs = [pair for pair in pairs if options.point in pair.point and options.fault in pair.fault.name]
+    if not pairs:
+        points = "\n   ".join(sorted({pair.point for pair in everything(steps, references, seed)}))
+        print(f"No pair has point {options.point!r} and fault {options.fault!r}. Points:\n   {points}", flush=True)
+    return pairs
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Exit status 0 when every pair that was tried ended equal."""
     options = parse(arguments)
@@ -79,13 +98,8 @@ def main(arguments: list[str] | None = None) -> int:
     bad = tried = 0
     try:
         steps = [step for step in STEPS if options.step in step.name and may_have(step, options.point)]
-        references = {step.name: reference(step, host) for step in steps}
-        # A point that is named may be another than the one that the seed chooses.
-        pairs = (everything if options.everywhere or options.point else each_kind)(steps, references, seed)
-        pairs = [pair for pair in pairs if options.point in pair.point and options.fault in pair.fault.name]
+        pairs = chosen(options, steps, host, seed)
         if not pairs:
-            points = "\n   ".join(sorted({pair.point for pair in everything(steps, references, seed)}))
-            print(f"No pair has point {options.point!r} and fault {options.fault!r}. Points:\n   {points}", flush=True)
             return 2
         known = {(each.point, each.fault): each for each in results.read()}
         for pair in pairs[part - 1 :: parts]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,32 @@ def test_a_fault_that_did_not_strike_proves_nothing(
 ) -> None:
     pair = Pair(STEP["driver"], Boundary("first"), BY_NAME[fault])
     assert cli.outcome_of(pair, Outcome(interrupted, again, differences, 1.0, "", "")) == outcome
+
+
+@pytest.mark.parametrize("count", [1, 3, 10, len(FAULTS), 60])
+def test_a_sample_is_the_seeds_and_takes_every_fault_before_one_comes_again(count: int) -> None:
+    picked = choice.sampled(STEPS, 7, count)
+    assert picked == choice.sampled(STEPS, 7, count) and len(picked) == count
+    times = Counter(fault.name for _step, fault in picked)
+    assert max(times.values()) - min([times[name] for name in BY_NAME] if count >= len(FAULTS) else [1]) <= 1
+    assert all(choice.may_strike(step, fault) for step, fault in picked)
+
+
+def test_samples_of_many_seeds_reach_every_step_and_fault() -> None:
+    picked = [pair for seed in range(60) for pair in choice.sampled(STEPS, seed, 10)]
+    assert {step.name for step, _fault in picked} == set(STEP) and {fault.name for _step, fault in picked} == set(
+        BY_NAME
+    )
+
+
+def test_a_place_is_the_seeds_and_one_that_the_step_has() -> None:
+    step, fault = STEP["driver"], BY_NAME["Ctrl-C"]
+    there = Reference({}, (Boundary("a"), Boundary("b")))
+    found = choice.at_a_place(step, fault, there, 5)
+    assert (
+        found and found == choice.at_a_place(step, fault, there, 5) and found.place in [*step.inside, *there.boundaries]
+    )
+    assert choice.at_a_place(STEP["tuning"], BY_NAME["mirror gone"], there, 5) is None
 
 
 def test_the_page_shows_what_differed() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .row import PREFLIGHT, Row
 
-DNF = "/var/lib/dnf/history.sqlite"
 RPM = "/var/lib/rpm/rpmdb.sqlite"
 NOWHERE = "http://repo.fleet.test:9/epel"
 # Python's own server with a certificate that nobody has signed.
@@ -75,23 +74,6 @@ ROWS = (
         harm=f"cp -p {RPM} /root/rpmdb && rm -f {RPM}-shm {RPM}-wal && "
              f"dd if=/dev/urandom of={RPM} bs=4096 seek=1 count=40 conv=notrunc status=none",
         mend=f"rm -f {RPM}-shm {RPM}-wal && cat /root/rpmdb > {RPM} && rm /root/rpmdb"),
-    Row("packages.unfinished", "a transaction of dnf that never ended", "its last one has no end in dnf's history",
-        ("dnf's last transaction never ended", "dnf history info"), 0,
-        harm=f"""cp -p {DNF} /root/history 2>/dev/null || : > /root/history.none
-python3 - <<'END'
-import sqlite3, time
-with sqlite3.connect("{DNF}") as database:
-    database.execute("CREATE TABLE IF NOT EXISTS trans "
-                     "(id INTEGER PRIMARY KEY, dt_begin INTEGER, cmdline TEXT, state INTEGER)")
-    columns = [row[1] for row in database.execute("PRAGMA table_info(trans)")]
-    known = dict(dt_begin=int(time.time()), dt_end=0, rpmdb_version_begin="", rpmdb_version_end="", releasever="8",
-                 user_id=0, cmdline="-y install dkms", state=0, comment="")
-    names = [name for name in columns if name in known]
-    database.execute("INSERT INTO trans (%s) VALUES (%s)" % (", ".join(names), ", ".join("?" * len(names))),
-                     [known[name] for name in names])
-END""",
-        mend=f"if test -e /root/history.none; then rm -f {DNF} /root/history.none; "
-             f"else cat /root/history > {DNF}; rm /root/history; fi"),
     pinned("repository.unreachable", "a repository that does not answer", "system_kernel_epel_url", NOWHERE,
            "The repository epel cannot be reached from this host", "Connection refused"),
     pinned("repository.unreachable", "a repository whose name is not known", "system_kernel_epel_url",
@@ -104,11 +86,9 @@ END""",
         mend="systemctl stop tls; rm -rf /run/tls"),
     pinned("repository.key", "a key with another fingerprint", "system_kernel_epel_key_fingerprint", "0" * 40,
            "The key of the repository epel is not the pinned one", f"instead of {'0' * 40}"),
-    pinned("repository.key_unknown", "a key without a fingerprint", "system_driver_repository_key_fingerprint", "",
-           "The fingerprint of the key of the repository"),
     Row("clock.skew", "a clock that is ten minutes ahead", "libfaketime, for what root starts through sudo",
         ("The clock is", "s ahead of the controller's", "chronyc makestep"), harm="@CLOCK@",
-        mend="rm -rf /etc/sudoers.d/clock /opt/world"),
+        mend="rm -rf /etc/sudoers.d/clock /etc/clock /opt/world"),
     Row("fapolicyd.denied", "fapolicyd without a rule for the environment", "its files, as it installs them",
         ("fapolicyd lets only root use files that no package has installed",), harm="@FAPOLICYD@",
         mend="systemctl disable --now fapolicyd; rm -rf /etc/fapolicyd /etc/systemd/system/fapolicyd.service; "

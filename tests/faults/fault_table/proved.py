@@ -63,6 +63,11 @@ ROWS = (
     Proved("host.busy", "a driver to be replaced under a job", "a process on the GPU", "every layer left as it was",
            f"{BUSY}::test_a_new_driver_and_a_reboot_wait_for_the_job", 0),
     # Packages, kernel, driver.
+    Proved("repository.key_unknown", "a key without a fingerprint", "none in the inventory, and none known", NOTHING,
+           "tests/unit/preflight/test_refusal_advice.py::test_what_is_done_by_hand_stops_and_names_where_to_look"
+           "[a repository whose key nobody has named]"),
+    Proved("packages.unfinished", "a transaction of dnf that never ended", "dnf's history, as a killed dnf leaves it",
+           "a remark", "tests/unit/packages/test_package_state.py::test_a_transaction_that_never_ended", 0),
     Proved("packages.failed", "a package that another key signed", "a repository of another signer", "not installed",
            f"{BARE}::test_package_signed_with_a_foreign_key"),
     Proved("packages.locked", "another package manager at work", "rpm's lock is held for 15 s", "waited for",

@@ -6,21 +6,15 @@ trainer), which tests/run.py has left in .fleet/results.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import fault_table.page
 import fault_table.results
 import interrupt.page
+from interrupt.cli import commit
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-
-
-def commit() -> str:
-    """Of the tree that was tried; "+" says that it had changes beside."""
-    words = ["git", "describe", "--always", "--dirty=+", "--abbrev=8", "--exclude=*"]
-    return subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def record(suites: list[str]) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from playbook_run import Run
 WORKER = 9
 SECONDS = 900
 SCRIPTS = {"@CLOCK@": clock("+600").host, "@FAPOLICYD@": FAPOLICYD_HOST}
-# Where they begin, before the working folder of a row.
+# How the names of playbooks begin, which a row with a working folder of its own needs in full.
 PLAYBOOKS = ("site.yml", "playbooks/")
 
 
@@ -53,9 +53,9 @@ class Table:
     @contextmanager
     def harmed(self, row: Row) -> Iterator[None]:
         """The host with the row's fault, which is mended afterwards, whatever happens."""
-        if row.harm:
-            self.host.do("set -e\n" + SCRIPTS.get(row.harm, row.harm))
         try:
+            if row.harm:
+                self.host.do("set -e\n" + SCRIPTS.get(row.harm, row.harm))
             yield
         finally:
             if row.mend:
@@ -75,11 +75,11 @@ class Table:
         """A command on the host as it is."""
         return self._ansible(self.host.inventory, words, str(REPO_ROOT), {}, 0o022)
 
-    def _ansible(self, inventory: Path, words: Sequence[str], folder: str, more: object, umask: int) -> Run:
+    def _ansible(self, inventory: Path, words: Sequence[str], folder: str, more: Mapping[str, str], umask: int) -> Run:
         limit = [] if "--limit" in words else ["-l", "gpu_nodes"]
         environment = {
             **os.environ,
-            **dict(more),  # type: ignore[call-overload]
+            **more,
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_CONFIG": str(REPO_ROOT / "ansible.cfg"),
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.host.sockets),

@@ -60,7 +60,7 @@ EQUIVALENT = {
     'gpu.pcie wanted = stated or "all"': ("what is expected, in test_lanes_are_expected_as_the_inventory_states_them"),
     'gpu.identity return (WARN if names else PASS, ", ".join(names) or "none", '
     "f\"graphics programs: {', '.join(names)}\")": "the value, in test_nothing_found_is_told_as_none",
-    "gpu.pcie here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
+    "gpu.processor here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
     'driver.loaded action = str(smi.get("action") or "")': "in test_the_action_of_nvidia_smi_is_kept",
     'driver.loaded return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")': (
         "the remedy, in test_a_lost_card_asks_for_a_power_cycle"

@@ -3,6 +3,7 @@
 
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..verdict.by_hand import Hand
 from ..verdict.causes import with_causes
 from ..verdict.check import STANDARD, Check, within
 from ..verdict.report import Record
@@ -24,6 +25,7 @@ from .gpu import (
     nvlink,
     pcie,
     power,
+    processor,
     repair,
     strikes,
 )
@@ -52,6 +54,7 @@ MODULES = (
     power,
     clocks,
     pcie,
+    processor,
     fabric,
     loaded,
     next_boot,
@@ -88,6 +91,10 @@ MODULES = (
     valid,
 )
 CHECKS: Tuple[Check, ...] = tuple(check for module in MODULES for check in module.CHECKS)
+# By check; only those have a row that have an action which is no command.
+BY_HAND: Dict[str, Hand] = {}
+for _module in MODULES:
+    BY_HAND.update(getattr(_module, "BY_HAND", {}))
 # The readings that they define, each once, in the same order.
 READERS = tuple({reader.name: reader for check in CHECKS for reader in check.readers}.values())
 

@@ -14,9 +14,9 @@ import re
 
 import healthy_node
 import test_checks_sad_paths as sad_paths
-from gpuwright.checks.all import CHECKS, run_checks
-from gpuwright.doctor import by_hand
-from gpuwright.doctor.by_hand import who_acts
+from gpuwright.checks.all import BY_HAND, CHECKS, run_checks
+from gpuwright.doctor.by_hand import is_typed, who_acts
+from gpuwright.verdict.by_hand import CONTROLLER, NODE
 from gpuwright.verdict.check import DEEP, FAIL, UNKNOWN, WARN
 
 # Tried by test_advice.py: the printed command alone ends in PASS.
@@ -94,7 +94,6 @@ COMMAND = re.compile(
     r"((?:ansible-playbook|apt-get|chmod|chown|dkms|dnf|dracut|gpu-doctor|modprobe|mount|mv|nvidia-ctk|nvidia-modprobe|"
     r"nvidia-smi|rm|sed|setpci|systemctl|usermod) .*)$"
 )
-CONTROLLER, NODE = by_hand.CONTROLLER, by_hand.NODE
 
 
 def typed(action: str) -> list[tuple[str, str]]:
@@ -138,10 +137,10 @@ def kind_of(check_id: str, action: str, remedy: str) -> tuple[str, str]:
         return "fleet", "tests/faults/test_advice.py: the printed lines by root and on the controller, then PASS"
     if check_id in PLAYBOOK:
         return "playbook", f"{PLAYBOOK[check_id]}: the playbook's tasks, then PASS"
-    if not by_hand.is_typed(action):
-        if check_id not in by_hand.BY_HAND:
-            raise KeyError(f"{check_id}: not typed, so it needs a row of BY_HAND in module_utils/doctor/by_hand.py")
-        return "person", f"by hand; done when {by_hand.BY_HAND[check_id].seen}"
+    if not is_typed(action):
+        if check_id not in BY_HAND:
+            raise KeyError(f"{check_id}: not typed, so it needs a row in BY_HAND of its check's module")
+        return "person", f"by hand; done when {BY_HAND[check_id].seen}"
     if who_acts(action, remedy, check_id) == CONTROLLER:
         return "playbook", NOT_ALONE.get(check_id, "not tried alone: the roles' own tests and molecule run these tasks")
     if check_id not in NOT_ALONE:

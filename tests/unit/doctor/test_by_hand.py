@@ -9,11 +9,11 @@ import healthy_node
 import node_names
 import pytest
 import waiver_rows
-from gpuwright.checks.all import CHECKS, run_checks
-from gpuwright.doctor import by_hand
-from gpuwright.doctor.by_hand import BY_HAND, CLUSTER, CONTROLLER, MACHINE, NODE, done_by, hand_note, is_typed, who_acts
+from gpuwright.checks.all import BY_HAND, CHECKS, run_checks
+from gpuwright.doctor.by_hand import ELSEWHERE, done_by, hand_note, is_typed, who_acts
 from gpuwright.doctor.program import explain
 from gpuwright.doctor.report_text import finding_block
+from gpuwright.verdict.by_hand import CLUSTER, CONTROLLER, MACHINE, NODE
 
 PRINTED = advice.printed()
 BY_ID = {check.id: check for check in CHECKS}
@@ -26,11 +26,11 @@ def test_every_action_is_a_command_or_says_who_and_how_to_tell(check_id, action,
     note = hand_note({"id": check_id, "action": action, "remedy": remedy})
     if is_typed(action):
         assert note == ""
-    elif by_hand.ELSEWHERE.match(action):
+    elif ELSEWHERE.match(action):
         assert note == "" and any(check.id in action for check in CHECKS)
     else:
         assert re.fullmatch(r"To be done by .+; done when .+ says PASS for " + re.escape(check_id) + r"\.", note)
-        assert check_id in BY_HAND, f"{action!r} needs a row of BY_HAND in module_utils/doctor/by_hand.py"
+        assert check_id in BY_HAND, f"{action!r} needs a row in BY_HAND of its check's module"
 
 
 @pytest.mark.parametrize(("check_id", "action", "remedy"), PRINTED)

@@ -4,6 +4,7 @@
 import re
 from typing import Sequence, Tuple
 
+from ...verdict.by_hand import NODE, Hand
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -270,3 +271,8 @@ CHECKS = (
         action="Run: modprobe nvidia_uvm ; it must be listed in /etc/modules-load.d to be there after a boot.",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "driver.reachable": Hand(NODE, "nvidia-smi lists the cards and exits with 0"),
+}

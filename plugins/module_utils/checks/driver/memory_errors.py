@@ -2,6 +2,7 @@
 """Checks of the cards' memory errors as the driver counts them: ECC, and memory that waits to be retired."""
 
 from ...gpu.cards import is_strict, may_lack_ecc, needs_ecc
+from ...verdict.by_hand import REPLACED
 from ...verdict.check import (
     FAIL,
     QUICK,
@@ -113,3 +114,9 @@ CHECKS = (
         action="When nobody works on the node, run: systemctl reboot ; if pages wait again, contact the vendor.",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "driver.ecc": REPLACED,
+    "driver.retired_pages": REPLACED,
+}

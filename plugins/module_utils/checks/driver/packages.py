@@ -4,6 +4,7 @@
 import collections
 from typing import Dict, List, Sequence
 
+from ...verdict.by_hand import MACHINE, Hand
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -243,3 +244,8 @@ CHECKS = (
         source="dracut(8), initramfs-tools(7): modules in the image are loaded before the root file system's",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "driver.module_signer": Hand(MACHINE, "mokutil --list-enrolled lists the key that modinfo nvidia names"),
+}

@@ -4,6 +4,7 @@
 import re
 from typing import Iterable
 
+from ...verdict.by_hand import CLUSTER, CONTROLLER, NODE, Hand
 from ...verdict.check import (
     CONTACT_SUPPORT,
     DRAIN,
@@ -209,3 +210,10 @@ CHECKS = (
         source="NVIDIA's and PyTorch's own instructions: a product on each device",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "framework.cuda_build": Hand(CLUSTER, "nvidia-smi -L lists the GPUs inside the job or container"),
+    "framework.architectures": Hand(CONTROLLER, "the run of site.yml with the changed inventory ends DONE or PASS"),
+    "framework.matrix_product": Hand(NODE, "the product is correct on each GPU alone"),
+}

@@ -9,6 +9,7 @@ from typing import List
 
 from ...gpu.cards import card_of, could_be
 from ...gpu.device_rows import Card
+from ...verdict.by_hand import CONTROLLER, MACHINE, Hand
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -165,3 +166,9 @@ CHECKS = (
         action="See which driver it is bound to: lspci -k -d 10de: then run ansible-playbook site.yml --tags system",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "gpu.count": Hand(MACHINE, "lspci -d 10de: and nvidia-smi -L list as many cards as the inventory expects"),
+    "gpu.model": Hand(CONTROLLER, "lspci -nn -d 10de: lists only the model that the inventory names"),
+}

@@ -8,6 +8,7 @@ not report it, gives N/A and is left out; an unknown word is UNKNOWN.
 import re
 from typing import Dict, List, Tuple
 
+from ...verdict.by_hand import FABRIC, Hand
 from ...verdict.check import (
     CONTACT_SUPPORT,
     DRAIN,
@@ -189,3 +190,15 @@ CHECKS = (
         source="nvml.h nvmlGpuFabricInfoV_t: cluster and clique say which GPUs reach each other",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+REROUTED = Hand(FABRIC, "nvidia-smi -q | grep -A 12 Fabric shows Completed, Success and Healthy")
+BY_HAND = {
+    "gpu.fabric_summary": REROUTED,
+    "gpu.fabric_bandwidth": REROUTED,
+    "gpu.fabric_route_unhealthy": REROUTED,
+    "gpu.fabric_route_recovery": REROUTED,
+    "gpu.fabric_access_timeout": REROUTED,
+    "gpu.fabric_configuration": REROUTED,
+    "gpu.fabric_partition": Hand(FABRIC, "nvidia-smi -q | grep -A 12 Fabric shows the partition as assigned"),
+}

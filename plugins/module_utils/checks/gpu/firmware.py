@@ -5,6 +5,7 @@ import re
 from typing import Any, Dict, Tuple
 
 from ...gpu.cards import architecture_named
+from ...verdict.by_hand import NODE, VENDOR, Hand
 from ...verdict.check import (
     FAIL,
     QUICK,
@@ -135,3 +136,10 @@ CHECKS = (
         source="open-gpu-kernel-modules: the driver loads the GSP firmware of its own version",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "gpu.vbios": Hand(VENDOR, "nvidia-smi -q | grep -i vbios shows one version for all cards of a model"),
+    "gpu.inforom": Hand(VENDOR, "nvidia-smi prints no warning about an InfoROM"),
+    "gpu.gsp_firmware": Hand(NODE, "nvidia-smi -q | grep -i gsp shows the driver's own version"),
+}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of how warm each card and its memory is, and of what cools it."""
 
+from ...verdict.by_hand import COOL, MACHINE, Hand
 from ...verdict.check import DRAIN, FAIL, PASS, SKIP, WARN
 from ...verdict.evidence import Evidence
 from .each_card import Judged, Limit, card
@@ -101,3 +102,10 @@ CHECKS = (
         source=LIMITS["fan_needed"].source,
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "gpu.temperature": COOL,
+    "gpu.memory_temperature": COOL,
+    "gpu.fan": Hand(MACHINE, "nvidia-smi --query-gpu=fan.speed --format=csv shows more than 0 % under load"),
+}

@@ -6,6 +6,7 @@ from typing import List
 
 from ...gpu.cards import DATA_CENTRE, UNPLACED
 from ...gpu.nvidia_smi.absent import VGPU
+from ...verdict.by_hand import GUESTS, MACHINE, Hand
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -190,3 +191,9 @@ CHECKS = (
         action="Power the node off and on; then compare nvidia-smi -L with the labels on the cards.",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "gpu.vgpu_license": Hand(GUESTS, "nvidia-smi -q | grep -i 'license status' shows Licensed"),
+    "gpu.identity": Hand(MACHINE, "nvidia-smi -L lists as many different UUIDs as cards"),
+}

@@ -4,6 +4,7 @@
 A virtual machine needs both, and its host is responsible for them; the same is true for a container.
 """
 
+from ...verdict.by_hand import MACHINE, Hand
 from ...verdict.check import (
     STANDARD,
     WARN,
@@ -107,3 +108,9 @@ CHECKS = (
         source=SOURCE,
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "gpu.iommu": Hand(MACHINE, "cat /sys/kernel/iommu_groups/*/type shows identity, or nothing, after the boot"),
+    "gpu.acs": Hand(MACHINE, "lspci -vvv | grep ACSCtl shows a minus after every word, once the node has booted"),
+}

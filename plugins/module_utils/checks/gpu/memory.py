@@ -4,6 +4,7 @@
 from typing import Optional, Tuple, Union
 
 from ...gpu.cards import architecture_named
+from ...verdict.by_hand import MACHINE, NODE, OWNER, REPLACED, Hand
 from ...verdict.check import (
     FAIL,
     PASS,
@@ -277,3 +278,14 @@ CHECKS = (
         source=source("idle_memory"),
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "gpu.memory_size": Hand(MACHINE, "nvidia-smi -q -d MEMORY shows the size that the model is sold with"),
+    "gpu.ecc_corrected": Hand(NODE, "nvidia-smi -q -d ECC shows no growing count after the next boot"),
+    "gpu.sram": REPLACED,
+    "gpu.retired_pages_count": REPLACED,
+    "gpu.remapped_rows_count": REPLACED,
+    "gpu.bar1": Hand(MACHINE, "nvidia-smi -q -d MEMORY shows a BAR1 as large as the other cards'"),
+    "gpu.idle_memory": Hand(OWNER, "nvidia-smi shows no memory in use without a program that uses it"),
+}

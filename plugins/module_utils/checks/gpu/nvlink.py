@@ -2,6 +2,7 @@
 """Checks of the connections between cards: NVLink, and the path between two GPUs."""
 
 from ...gpu.cards import card_of
+from ...verdict.by_hand import MACHINE, Hand
 from ...verdict.check import (
     FAIL,
     POWER_CYCLE,
@@ -134,3 +135,10 @@ CHECKS = (
         source="AWS checks/3-topology-check.sh",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "gpu.nvlink": Hand(MACHINE, "nvidia-smi nvlink -s shows every link with its speed"),
+    "gpu.nvlink_errors": Hand(MACHINE, "nvidia-smi nvlink -e shows counters that do not grow under load"),
+    "gpu.topology": Hand(MACHINE, "nvidia-smi topo -m shows the paths that the server's manual describes"),
+}

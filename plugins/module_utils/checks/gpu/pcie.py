@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of each card's connection to the host: PCIe, the link to a Grace processor, NUMA."""
+"""Checks of each card's connection to the host over PCIe."""
 
-import re
 from typing import List, Optional
 
 from ...gpu.nvidia_smi.absent import VGPU
-from ...verdict.check import FAIL, PASS, POWER_CYCLE, QUICK, SKIP, WARN, Check, Outcome, passed, unknown, warned
+from ...verdict.by_hand import MACHINE, RESEATED, Hand
+from ...verdict.check import FAIL, PASS, POWER_CYCLE, QUICK, SKIP, WARN, Check, Outcome
 from ...verdict.evidence import Evidence
 from ...verdict.expectations import wanted_lanes
 from .cards import answering_gpus
@@ -19,11 +19,9 @@ LIMITS = {
     "busy": Limit(50, "%", "own: one that computes; a desktop was seen with 2 to 10 % in P8 on a slow link"),
     "guest_part": Limit(2, "parts", "captures of clouds: 8 of 16 lanes, one of two parts, by design"),
 }
-CPU_LIST = re.compile(r"[0-9]+([,-][0-9]+)*")
 # nvidia-smi's words for a card that was given to a virtual machine.
 GUEST = ("pass-through",) + VGPU
 NO_LINK = "a virtual machine that has a part of the card cannot see its link"
-GRACE = re.compile(r"\bG[BH][23]00\b")
 BUSY_STATES = ("P0", "P1", "P2")
 
 
@@ -171,40 +169,6 @@ def replays(gpu: Evidence, readings: Evidence) -> Judged:
     return (SKIP if unreported else PASS, number, words)
 
 
-def c2c(gpu: Evidence) -> Judged:
-    """The link between a Grace processor and its GPU (C2C) is up; other cards have no such link to the processor."""
-    mode = None if gpu.absent("health", "c2c_mode") else gpu.text("health", "c2c_mode")
-    if mode is None or not GRACE.search(gpu.text("name")):
-        return SKIP, None, "no Grace processor, or this driver does not report it"
-    return (PASS if mode == "Enabled" else FAIL, mode, f"C2C is {mode}")
-
-
-def addressing(gpu: Evidence) -> Judged:
-    """A GPU beside a Grace processor shares the processor's page tables (ATS); elsewhere each mode is a setting."""
-    mode = None if gpu.absent("health", "addressing_mode") else gpu.text("health", "addressing_mode")
-    if mode is None or not GRACE.search(gpu.text("name")):
-        return SKIP, None, "no Grace processor, or this driver does not report it"
-    return (PASS if mode == "ATS" else WARN, mode, f"addressing mode is {mode}, ATS is expected beside Grace")
-
-
-def numa(readings: Evidence, expected: Evidence) -> Outcome:
-    """The host knows which processors each card is next to, so that gpu-run can bind a training run to them."""
-    nodes = readings.names("probe", "numa")
-    lost = []
-    for gpu in readings.each("probe", "gpus"):
-        node = gpu.at("numa_node").value
-        if not isinstance(node, int) or isinstance(node, bool):
-            return unknown(f"the NUMA node of {gpu.pci_id('pci_id')} reads {node!r}")
-        here = node if node >= 0 or len(nodes) != 1 else 0
-        if str(here) not in nodes or not readings.matching(CPU_LIST, "CPUs", "probe", "numa", str(here), "cpus"):
-            lost.append(f"{gpu.pci_id('pci_id')} says {node}")
-    if not nodes or not readings.each("probe", "gpus"):
-        return unknown("sysfs shows no NUMA node or no GPU")
-    if lost:
-        return warned("unknown", "one of " + ", ".join(nodes), f"NUMA node not known: {'; '.join(lost)}")
-    return passed("known", "known", f"{len(nodes)} NUMA nodes, the place of each card is known")
-
-
 def source(name: str) -> str:
     return LIMITS[name].source
 
@@ -258,35 +222,12 @@ CHECKS = (
         action="Reseat the card and its riser; journalctl -k -b | grep -i aer",
         source=source("replays_per_minute"),
     ),
-    card(
-        name="c2c",
-        severity=FAIL,
-        remedy=POWER_CYCLE,
-        question="Is the link to the Grace processor up?",
-        rule=c2c,
-        expected_value="Enabled",
-        fine="C2C is enabled",
-        action="Look at nvidia-smi c2c -s and dmesg | grep -i c2c ; power the node off and on.",
-        source="captures of GB200 and GB300; nvidia-smi(1): GPU C2C Mode",
-    ),
-    card(
-        name="addressing_mode",
-        severity=WARN,
-        question="Does the GPU share the processor's page tables where it should?",
-        rule=addressing,
-        expected_value="ATS beside Grace",
-        fine="as it should be for this card",
-        action="Look at dmesg | grep -iE 'ats|smmu' ; the kernel needs ATS and SVA for Grace, and the open module.",
-        source="captures of GB200 and GB300: ATS; nvidia-smi(1): Addressing Mode",
-    ),
-    Check(
-        id="gpu.numa",
-        layer="system",
-        level=QUICK,
-        severity=WARN,
-        question="Is it known which processors are next to each card?",
-        judge=numa,
-        action="Switch on NUMA in the firmware (not 'node interleaving'); lscpu | grep -i numa",
-        source="Azure: topology file",
-    ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "gpu.link_width": RESEATED,
+    "gpu.link_generation": RESEATED,
+    "gpu.link_limit": RESEATED,
+    "gpu.pcie_replays": Hand(MACHINE, "nvidia-smi -q | grep -i replay stays as it is under load"),
+}

@@ -3,6 +3,7 @@
 
 from typing import Collection, List
 
+from ...verdict.by_hand import COOL, MACHINE, VENDOR, Hand
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -220,3 +221,10 @@ CHECKS = (
         source=source("power_tolerance"),
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "gpu.throttle": COOL,
+    "gpu.throttle_history": Hand(MACHINE, "the counters of nvidia-smi -q -d PERFORMANCE do not grow under load"),
+    "gpu.power_draw": Hand(VENDOR, "nvidia-smi -q -d POWER shows a draw below the limit"),
+}

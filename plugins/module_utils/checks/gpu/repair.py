@@ -3,6 +3,7 @@
 
 from typing import List
 
+from ...verdict.by_hand import REPLACED
 from ...verdict.check import FAIL, PASS, REPLACE, RESET, SKIP, WARN
 from ...verdict.evidence import Evidence
 from .each_card import DIAGNOSE, Judged, Limit, Rule, addresses, card
@@ -149,3 +150,10 @@ CHECKS = (
         source="nvidia-smi(1): ECC errors of a MIG device",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "gpu.unrepairable_memory": REPLACED,
+    "gpu.dram_uncorrected": REPLACED,
+    "gpu.spare_rows": REPLACED,
+}

@@ -3,6 +3,7 @@
 
 from typing import Dict, Mapping, NamedTuple
 
+from ...verdict.by_hand import VENDOR, Hand
 from ...verdict.check import (
     QUICK,
     WARN,
@@ -102,3 +103,8 @@ CHECKS = (
         source=BOOTS.source,
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "gpu.strikes": Hand(VENDOR, "the card is replaced: gpu-doctor --strikes counts by serial number"),
+}

@@ -2,6 +2,7 @@
 """Check of the disks' health."""
 
 from ...readings.attempt import attempt, for_root
+from ...verdict.by_hand import MACHINE, Hand
 from ...verdict.check import (
     FAIL,
     REPLACE,
@@ -84,3 +85,8 @@ CHECKS = (
         readers=(DISKS,),
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "host.disks": Hand(MACHINE, "smartctl --health says PASSED for the disk in its place"),
+}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of the adapters for InfiniBand and RoCE."""
 
+from ...verdict.by_hand import NETWORK, Hand
 from ...verdict.check import (
     STANDARD,
     WARN,
@@ -50,3 +51,8 @@ CHECKS = (
         source="azurehpc-health-checks: 5 or more flaps",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "host.infiniband": Hand(NETWORK, "ibstat shows Active and LinkUp for every port"),
+}

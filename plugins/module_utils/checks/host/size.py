@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the host has the processors and the memory that it was bought with."""
 
+from ...verdict.by_hand import MACHINE, Hand
 from ...verdict.check import (
     FAIL,
     POWER_CYCLE,
@@ -74,3 +75,8 @@ CHECKS = (
         source=LIMITS["memory_percent"].source,
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "host.size": Hand(MACHINE, "lscpu and free -m show what the inventory expects of the host"),
+}

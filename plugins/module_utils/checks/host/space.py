@@ -3,6 +3,7 @@
 
 from typing import Callable, List, NamedTuple, Tuple
 
+from ...verdict.by_hand import NODE, Hand
 from ...verdict.check import DRAIN, FAIL, QUICK, Check, Outcome, failed, passed, skipped, unknown, warned
 from ...verdict.evidence import Evidence
 from ...verdict.reader import Reader
@@ -188,3 +189,10 @@ CHECKS = (
         readers=(FILE_SYSTEMS,),
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "host.disk_space": Hand(NODE, "df -h shows the space that the check expects"),
+    "host.inodes": Hand(NODE, "df -i shows the inodes that the check expects"),
+    "host.writable": Hand(NODE, "findmnt shows rw for it"),
+}

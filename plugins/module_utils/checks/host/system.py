@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the host below the driver: its environment, its clock, its processors."""
 
+from ...verdict.by_hand import MACHINE, Hand
 from ...verdict.check import (
     QUICK,
     WARN,
@@ -135,3 +136,9 @@ CHECKS = (
         source="gpud components/os: tasks of nvidia in state D escalate",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "host.clock_source": Hand(MACHINE, "/sys/devices/system/clocksource/clocksource0/current_clocksource holds tsc"),
+    "host.blocked_tasks": Hand(MACHINE, "ps -eo stat,comm | grep '^D' names no task of nvidia"),
+}

@@ -3,6 +3,7 @@
 
 from ...readings.kernel_log.rows import LOST, UNCORRECTED, WATCH
 from ...readings.kernel_log.table import about
+from ...verdict.by_hand import ERRORS_END, MACHINE, NETWORK, NODE, OWNER, STORAGE, VENDOR, Hand
 from ...verdict.check import (
     CONTACT_SUPPORT,
     FAIL,
@@ -251,3 +252,20 @@ CHECKS = (
         source="journald's and the kernel's own count of what they dropped",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "kernel.driver_start": Hand(NODE, ERRORS_END),
+    "kernel.lockups": Hand(NODE, ERRORS_END),
+    "kernel.stalls": Hand(MACHINE, ERRORS_END),
+    "kernel.oops": Hand(NODE, ERRORS_END),
+    "kernel.out_of_memory": Hand(OWNER, ERRORS_END),
+    "kernel.hardware_errors": Hand(VENDOR, "ipmitool sel list shows no new event after the part was replaced"),
+    "kernel.pcie_errors": Hand(MACHINE, ERRORS_END),
+    "kernel.iommu": Hand(MACHINE, ERRORS_END),
+    "kernel.nvme": Hand(MACHINE, "nvme smart-log shows no media errors, and " + ERRORS_END),
+    "kernel.filesystem": Hand(NODE, "the check of the file system ends without errors, and " + ERRORS_END),
+    "kernel.network": Hand(NETWORK, "ip -br link shows the adapter UP, and " + ERRORS_END),
+    "kernel.remote_storage": Hand(STORAGE, "ls on the mount answers at once, and the log has the server's OK"),
+    "kernel.log_whole": Hand(NODE, "journalctl -k -b begins with the kernel's own version line"),
+}

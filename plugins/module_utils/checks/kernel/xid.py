@@ -7,6 +7,7 @@ from ...gpu.xid.overrides import PATH, without_effect
 from ...gpu.xid.policy import Judged, judge_sxid, judge_xid
 from ...gpu.xid.table import COMPANION, GPU_LOST, HARMLESS, WARN
 from ...gpu.xid.table import FAIL as FAIL_CLASS
+from ...verdict.by_hand import ERRORS_END, MACHINE, NODE, Hand
 from ...verdict.check import FAIL, POWER_CYCLE, QUICK, RESET, Check, Judge, Outcome, failed, skipped, warned
 from ...verdict.evidence import Evidence, Unreadable
 from .event_names import Event, event_id, filled
@@ -187,3 +188,10 @@ CHECKS = (
         firm_because="a card that has fallen off the bus is lost, and nothing closes that before the next boot",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "kernel.xid": Hand(NODE, ERRORS_END),
+    "kernel.sxid": Hand(NODE, ERRORS_END),
+    "kernel.gpu_lost": Hand(MACHINE, "nvidia-smi -L lists the card after the power cycle, and " + ERRORS_END),
+}

@@ -8,6 +8,7 @@ import functools
 from typing import Callable, List, Tuple
 
 from ...gpu import floors
+from ...verdict.by_hand import FAST, MACHINE, RESEATED, Hand
 from ...verdict.check import (
     CONTACT_SUPPORT,
     DEEP,
@@ -267,3 +268,19 @@ CHECKS = tuple(
         severity=WARN,
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "performance.h2d": RESEATED,
+    "performance.d2h": RESEATED,
+    "performance.copy": FAST,
+    "performance.matmul_fp16": FAST,
+    "performance.matmul_bf16": FAST,
+    "performance.matmul_tf32": FAST,
+    "performance.matmul_fp32": FAST,
+    "performance.p2p": Hand(MACHINE, "nvidia-smi topo -m shows NV or PIX between the two"),
+    "performance.link": RESEATED,
+    "performance.all_reduce": Hand(MACHINE, "NCCL_DEBUG=INFO shows the path over NVLink"),
+    "performance.numa": Hand(MACHINE, "nvidia-smi topo -m shows the card's NUMA node as the manual does"),
+    "performance.spread": FAST,
+}

@@ -6,6 +6,7 @@ import re
 from typing import Optional, Sequence
 
 from ...gpu import floors
+from ...verdict.by_hand import FAST, MACHINE, NODE, Hand
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -234,3 +235,10 @@ CHECKS = (
         action="Run: ansible-playbook site.yml --tags model,verify, so that the test finds the training service.",
     ),
 )
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "smoke.amp": Hand(NODE, "the command, run by hand, exits with 0"),
+    "smoke.speed_ratio": FAST,
+    "smoke.parallel": Hand(MACHINE, "NCCL_DEBUG=INFO shows that the run over all GPUs reaches its end"),
+}

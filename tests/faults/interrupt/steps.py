@@ -112,7 +112,7 @@ STEPS = (
     ),
     Step(
         "calibration", "verification", inside=(Inside("rounds", process=r"gpu-run --calibrate"),),
-        command="sudo gpu-run --calibrate --user trainer --rounds 3 -- sh -c 'sleep 0.2'",
+        command="sudo gpu-run --calibrate --user trainer --rounds 6 -- sh -c 'sleep 0.2'",
         programs=("plugins/module_utils/launch",),
     ),
     Step(

@@ -118,7 +118,7 @@ STEPS = (
     Step(
         "training", "verification", inside=(Inside("checkpoints", changed="/srv/gan/runs/cut/stats.jsonl"),),
         command="sudo -u trainer gpu-run -- /opt/gpuwright/venvs/current/bin/train-gan --config /dev/null "
-        "run_dir=/srv/gan/runs/cut device=cpu steps=300 checkpoint_every=20 image_size=16 batch_size=8 channels=4 "
+        "run_dir=/srv/gan/runs/cut device=cpu steps=300 checkpoint_every=20 image_size=32 batch_size=8 channels=4 "
         "synthetic_images=64 num_workers=0",
         programs=("plugins/module_utils/launch", "trainer/gan_trainer"),
     ),

@@ -26,7 +26,10 @@ def places(step: Step, reference: Reference, fault: Fault) -> list[Boundary | In
 
 
 def each_kind(steps: Iterable[Step], references: dict[str, Reference], seed: int) -> list[Pair]:
-    """Every kind of fault at every step, at a place that the seed chooses, in an order that the seed chooses."""
+    """Every kind of fault at every step, at a place that the seed chooses, in an order that the seed chooses.
+
+    Steps with a task that takes long come before the others.
+    """
     chance = random.Random(seed)
     found = []
     for step in steps:
@@ -35,7 +38,7 @@ def each_kind(steps: Iterable[Step], references: dict[str, Reference], seed: int
             if possible:
                 found.append(Pair(step, chance.choice(possible), fault))
     chance.shuffle(found)
-    return found
+    return sorted(found, key=lambda pair: not pair.step.inside)
 
 
 def everything(steps: Iterable[Step], references: dict[str, Reference], seed: int) -> list[Pair]:

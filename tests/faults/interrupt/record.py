@@ -34,6 +34,11 @@ LAWFUL = (
         "gpu-doctor's metrics: when it last looked, and what it measured",
     ),
     (
+        r"/srv/gan/runs/cut/tensorboard/.*",
+        "all",
+        "a training's events: each run has files of its own, named after time and process",
+    ),
+    (
         r"/srv/gan/runs/cut/.*",
         "content",
         "a training's statistics and checkpoints: times (the trainer's tests compare the weights of a resumed run)",

@@ -12,7 +12,7 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-container test-real test-systems test-vm test-numa bench-runtime \
+.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-container test-real test-systems test-vm test-numa bench-runtime \
   bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
@@ -63,6 +63,9 @@ test-sanity: venv ## what ansible-test and galaxy-importer require of a collecti
 
 faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what the toolkit says and leaves behind
 	@$(RUN) faults
+
+interruptions: venv ## three runs that are interrupted at points that the commit chooses, and repaired by a rerun; a part of make test
+	@$(RUN) interruptions
 
 interrupt: venv packages ## interrupt one command at one point and compare: make interrupt POINT="driver: in the DKMS build" FAULT="Ctrl-C" SEED=1
 	@$(VENV)/bin/python tests/faults/interrupt $(if $(POINT),--point "$(POINT)") $(if $(FAULT),--fault "$(FAULT)") $(if $(SEED),--seed $(SEED)) --again

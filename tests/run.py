@@ -299,8 +299,19 @@ def collection(suite: Suite) -> None:
 def faults(suite: Suite) -> None:
     if fleet_ready(suite):
         pytest_suite(suite, "faults", sys.executable, "tests/faults")
-        pairs = ("tests/faults/interrupt", "--sample", "10", "--again", "--no-record")
-        suite.add("10 interruptions that the commit chooses", call(sys.executable, *pairs))
+        interrupted(suite, 10)
+
+
+def interruptions(suite: Suite) -> None:
+    """In steps that a bare host comes to soon; a host has to have taken all the others before."""
+    if fleet_ready(suite):
+        interrupted(suite, 3, "--near", "3")
+
+
+def interrupted(suite: Suite, count: int, *options: str) -> None:
+    """Pairs of a fault and a point that the commit chooses; each has to end as an undisturbed run does."""
+    pairs = ("tests/faults/interrupt", "--sample", str(count), "--again", "--no-record", *options)
+    suite.add(f"{count} interruptions that the commit chooses", call(sys.executable, *pairs))
 
 
 def world(suite: Suite) -> None:
@@ -339,6 +350,7 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "molecule": molecule,
     "collection": collection,
     "system": system,
+    "interruptions": interruptions,
     "faults": faults,
     "world": world,
     "container": container,
@@ -347,11 +359,11 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "vm": vm,
     "numa": numa,
 }
-NEEDS_FLEET = ("molecule", "collection", "system", "faults", "world", "real", "systems", "container")
+NEEDS_FLEET = ("molecule", "collection", "system", "interruptions", "faults", "world", "real", "systems", "container")
 # Lanes besides `all`, which must stay short enough to be run before every change.
 SLOW = ("faults", "world", "real", "systems", "container", "vm", "numa")
 # Beside another kind in `all`: it waits for one host most of the time, as that does.
-BESIDE = {"system": "collection"}
+BESIDE = {"system": "collection", "interruptions": "collection"}
 # As at a hardened site: nothing may depend on UTC, or on files being readable by default.
 ZONE, UMASK = "America/New_York", 0o027
 
@@ -390,11 +402,11 @@ def main(wanted: str) -> int:
         with ThreadPoolExecutor(len(kinds)) as pool:
             done += pool.map(run_kind, kinds)
     print(f"\nIn time zone {ZONE}, with umask {UMASK:03o}.")
-    print(f"\n{'kind':<10} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
+    print(f"\n{'kind':<13} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
     for suite in done:
-        print(f"{suite.kind:<10} {suite.passed:>7} {suite.failed:>7} {suite.skipped:>8} {suite.seconds:>8.0f}")
+        print(f"{suite.kind:<13} {suite.passed:>7} {suite.failed:>7} {suite.skipped:>8} {suite.seconds:>8.0f}")
         for note in suite.notes:
-            print(f"           {note}")
+            print(f"              {note}")
     total = [sum(getattr(suite, name) for suite in done) for name in ("passed", "failed", "skipped")]
     print(f"\n{total[0]} passed, {total[1]} failed, {total[2]} skipped")
     return 1 if total[1] else 0

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from interrupt.exercise import Pair, Reference
 from interrupt.faults import FAULTS, Fault
 from interrupt.run import Boundary
-from interrupt.steps import Inside, Step
+from interrupt.steps import Inside, Step, chain
 
 
 def fits(step: Step, place: Boundary | Inside, fault: Fault) -> bool:
@@ -53,6 +53,11 @@ def everything(steps: Iterable[Step], references: dict[str, Reference], seed: in
     ]
     random.Random(seed).shuffle(rest)
     return [*first, *(pair for pair in rest if pair not in first)]
+
+
+def near(steps: Iterable[Step], count: int) -> list[Step]:
+    """Steps whose host has gone through at most so many before: a host for the others takes long to make."""
+    return [step for step in steps if len(chain(step)) <= count + 1]
 
 
 def sampled(steps: Iterable[Step], seed: int, count: int) -> list[tuple[Step, Fault]]:

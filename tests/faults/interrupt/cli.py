@@ -9,7 +9,7 @@ import time
 import traceback
 
 from interrupt import results
-from interrupt.choice import at_a_place, each_kind, everything, sampled
+from interrupt.choice import at_a_place, each_kind, everything, near, sampled
 from interrupt.code import fingerprint
 from interrupt.exercise import CACHE, Outcome, Pair, exercise, reference
 from interrupt.host import REPO_ROOT, Host, remove_old
@@ -33,6 +33,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--step", default="", help="only steps whose name contains this")
     parser.add_argument(
         "--sample", type=int, default=0, help="so many pairs, of steps and faults that the seed chooses"
+    )
+    parser.add_argument(
+        "--near", type=int, default=0, help="only steps whose host has gone through at most so many before"
     )
     parser.add_argument("--count", type=int, default=0, help="at most so many pairs; default: all")
     parser.add_argument("--minutes", type=float, default=60, help="begin no pair after so many minutes; default: 60")
@@ -98,6 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
     bad = tried = 0
     try:
         steps = [step for step in STEPS if options.step in step.name and may_have(step, options.point)]
+        steps = near(steps, options.near) if options.near else steps
         pairs = chosen(options, steps, host, seed)
         if not pairs:
             return 2

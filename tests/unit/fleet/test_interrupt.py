@@ -175,6 +175,15 @@ def test_a_fault_that_did_not_strike_proves_nothing(
     assert cli.outcome_of(pair, Outcome(interrupted, again, differences, 1.0, "", "")) == outcome
 
 
+def test_near_a_bare_host_are_steps_that_still_feel_every_fault() -> None:
+    steps = choice.near(STEPS, 3)
+    assert [step.name for step in steps] == ["kernel headers", "driver", "CUDA", "launcher and training user"]
+    assert all(step.after in ("", *(each.name for each in steps)) for step in steps)
+    picked = [pair for seed in range(40) for pair in choice.sampled(steps, seed, 3)]
+    assert {step.name for step, _fault in picked} == {step.name for step in steps}
+    assert {fault.name for _step, fault in picked} == {fault.name for fault in FAULTS}
+
+
 @pytest.mark.parametrize("count", [1, 3, 10, len(FAULTS), 60])
 def test_a_sample_is_the_seeds_and_takes_every_fault_before_one_comes_again(count: int) -> None:
     picked = choice.sampled(STEPS, 7, count)

@@ -7,14 +7,18 @@ from .row import NOTHING, Proved
 BARE, FINISHED = "tests/faults/test_bare_host.py", "tests/faults/test_finished_host.py"
 OPERATORS, ORDER = "tests/faults/test_two_operators.py", "tests/faults/test_driver_order.py"
 SECURE_BOOT, BUSY = "tests/faults/test_secure_boot.py", "tests/faults/test_busy_host.py"
-PLAYED = "tests/faults/test_finished_faults.py::test_a_fault_is_told_by_playbook_doctor_and_page"
+PLAYED = "tests/unit/doctor/test_runtime_faults.py::test_a_fault_is_told_by_doctor_and_page"
+ON_HOST = "tests/faults/test_finished_faults.py::test_a_fault_is_told_by_playbook_doctor_and_page"
 WORLD = "tests/world/test_refused.py::test_it_is_refused"
 TRAINER = "trainer/tests"
 
 
-def played(id: str, fault: str, made: str, row: str) -> Proved:
-    """A row of tests/unit/nodes/fault_rows.py: the verdict says it, and nothing is changed by looking."""
-    return Proved(id, fault, made, "read alone", f"{PLAYED}[{row}]")
+def played(id: str, fault: str, made: str, row: str, scene: str = "") -> Proved:
+    """A row of tests/unit/nodes/fault_rows.py: the verdict says it, and nothing is changed by looking.
+
+    `scene`: in which it is played on a host of the fleet, too.
+    """
+    return Proved(id, fault, made, "read alone", f"{ON_HOST}[{scene}]" if scene else f"{PLAYED}[{row}]")
 
 
 def refused(id: str, fault: str, made: str, condition: str, status: int = 2) -> Proved:
@@ -97,24 +101,25 @@ ROWS = (
            "tests/unit/host/test_fips.py::test_nobody_asks_for_a_weak_digest", 0),
     # GPU and runtime.
     played("driver.reachable", "nvidia-smi hangs and ignores signals", "a stand-in that sleeps",
-           "hangs-and-ignores-signals"),
+           "hangs-and-ignores-signals", "hangs"),
     played("driver.reachable", "an answer that is cut off", "half of a recorded answer", "answer-cut-off"),
     played("driver.reachable", "\"No devices were found\" with exit status 0", "that text", "no-devices-and-exit-0"),
     played("driver.reachable", "the infoROM is damaged (exit status 14)", "that status", "good-answer-and-exit-14"),
-    played("kernel.gpu_lost", "a GPU off the bus", "Xid 79 in the kernel's log, and nvidia-smi's words", "off-the-bus"),
-    played("driver.reachable", "a GPU that must be reset", "exit status 16", "reset-required"),
-    played("gpu.recovery_action", "the driver asks for a reset", "its field", "driver-asks-for-a-reset"),
+    played("kernel.gpu_lost", "a GPU off the bus", "Xid 79 in the kernel's log, and nvidia-smi's words",
+           "off-the-bus", "off-the-bus"),
+    played("driver.reachable", "a GPU that must be reset", "exit status 16", "reset-required", "reset-required"),
+    played("gpu.recovery_action", "the driver asks for a reset", "its field", "driver-asks-for-a-reset", "states"),
     played("driver.ecc", "uncorrected memory errors", "their counters", "uncorrected-memory-errors"),
-    played("driver.ecc", "ECC is off", "its field", "ecc-off"),
+    played("driver.ecc", "ECC is off", "its field", "ecc-off", "states"),
     played("driver.fabric_manager", "the fabric manager is down", "a switch on the bus, and no service",
-           "fabric-manager-down"),
-    played("driver.persistence", "persistence is off", "its field", "persistence-off"),
-    played("driver.device_nodes", "/dev/nvidia-uvm is missing", "the node is removed", "uvm-node-missing"),
+           "fabric-manager-down", "values-that-are-words"),
+    played("driver.persistence", "persistence is off", "its field", "persistence-off", "states"),
+    played("driver.device_nodes", "/dev/nvidia-uvm is missing", "the node is removed", "uvm-node-missing", "states"),
     played("driver.device_nodes", "/dev/nvidia-uvm is closed to the trainer", "mode 0600",
            "uvm-node-closed-to-the-trainer"),
-    played("gpu.count", "a host without a GPU", "an empty bus", "host-without-gpu"),
-    played("gpu.count", "fewer GPUs than expected", "one of two", "fewer-gpus"),
-    played("gpu.model", "two models in a host", "an A100 beside a V100", "mixed-models"),
+    played("gpu.count", "a host without a GPU", "an empty bus", "host-without-gpu", "host-without-gpu"),
+    played("gpu.count", "fewer GPUs than expected", "one of two", "fewer-gpus", "values-that-are-words"),
+    played("gpu.model", "two models in a host", "an A100 beside a V100", "mixed-models", "values-that-are-words"),
     Proved("gpu.count", "a GPU in a node that should have none, verified", "verify_expected_gpu_count: 0", "a warning",
            "tests/unit/checks/test_cpu_nodes.py::test_a_gpu_that_nobody_expects_is_a_remark_and_a_warning", 0),
     Proved("", "the control group of a Slurm job hides the GPUs", "its list of devices", "said so",

@@ -20,6 +20,8 @@ from interrupt.steps import Step
 ALWAYS = ("preflight", "operator_lock", "system_busy")
 PLUGINS = REPO_ROOT / "plugins"
 KINDS = ("action", "filter", "lookup", "modules", "callback", "vars")
+# What these roles copy to a node, whole.
+BROUGHT = {"system_runtime": "plugins/module_utils", "model_trainer": "trainer/gan_trainer"}
 # Only texts.
 FOR_READERS = ("name", "fail_msg", "success_msg", "description", "short_description")
 
@@ -104,28 +106,46 @@ def imported(path: Path) -> frozenset[Path]:
     return frozenset(found)
 
 
+def called(path: Path) -> list[str]:
+    """Roles and plug-ins of this collection that a file of a role names."""
+    return re.findall(r"gpuwright\.node\.([a-z_0-9]+)", path.read_text()) if path.suffix in (".yml", ".j2") else []
+
+
+def roles_of(step: Step) -> list[str]:
+    """The roles of a step and those that they call."""
+    found, todo = set(), [] if step.command else [*ALWAYS, *step.roles]
+    while todo:
+        role = todo.pop()
+        if role not in found:
+            found.add(role)
+            words = [word for path in role_files(role) for word in called(path)]
+            todo += [word for word in words if (REPO_ROOT / "roles" / word).is_dir()]
+    return sorted(found)
+
+
 def exercised(step: Step) -> list[Path]:
     """Every file that a step's outcome depends on: its playbook, its roles and those that they call, their plug-ins."""
     if step.command:
         programs = [file for folder in step.programs for file in (REPO_ROOT / folder).rglob("*.py")]
         return sorted(set().union(*map(imported, programs)))
-    roles, todo = set(), [*ALWAYS, *step.roles]
     files = {REPO_ROOT / "playbooks" / step.playbook}
-    while todo:
-        role = todo.pop()
-        if role in roles:
-            continue
-        roles.add(role)
+    for role in roles_of(step):
         for path in role_files(role):
             files.add(path)
-            if path.suffix in (".yml", ".j2"):
-                words = re.findall(r"gpuwright\.node\.([a-z_0-9]+)", path.read_text())
-                todo += [word for word in words if (REPO_ROOT / "roles" / word).is_dir()]
-                for word in words:
-                    for kind in KINDS:
-                        plugin = PLUGINS / kind / f"{word}.py"
-                        files |= imported(plugin) if plugin.is_file() else frozenset()
+            for word in called(path):
+                for kind in KINDS:
+                    plugin = PLUGINS / kind / f"{word}.py"
+                    files |= imported(plugin) if plugin.is_file() else frozenset()
     return sorted(files)
+
+
+def brought(step: Step) -> str:
+    """12 hex digits of what a step copies to its host; how it does so is in `fingerprint`."""
+    digest = hashlib.sha256()
+    for role in roles_of(step):
+        for path in sorted((REPO_ROOT / BROUGHT[role]).rglob("*.py")) if role in BROUGHT else ():
+            digest.update(f"{path.relative_to(REPO_ROOT)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def fingerprint(step: Step) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interrupt import record
-from interrupt.code import fingerprint
+from interrupt.code import brought, fingerprint
 from interrupt.faults import Fault, disk_of
 from interrupt.host import REPO_ROOT, Host, image_of, is_kept
 from interrupt.run import Boundary, Run
@@ -54,7 +54,7 @@ class Pair:
 
 def key(step: Step, host: Host) -> str:
     """Of all that a host has gone through up to the end of this step: the image it came from, and the code."""
-    words = [host.image, *(fingerprint(each) for each in chain(step))]
+    words = [host.image, *(f"{fingerprint(each)} {brought(each)}" for each in chain(step))]
     return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
 
 
@@ -118,7 +118,7 @@ def disks(host: Host, pair: Pair, image: str) -> Iterator[None]:
     try:
         if folder == "/":
             with host.unpacked(image) as content:
-                disk_of(content, file, SPARE_MB)
+                disk_of(content, file, SPARE_MB, pair.fault.journal)
             host.restore(image, root=Path(f"{file}.mounted"))
         else:
             disk_of(Path(f"{host.root()}{folder}"), file, SPARE_MB)

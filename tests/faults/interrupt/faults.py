@@ -30,8 +30,8 @@ class Fault:
     an administrator does, or what passes by itself.
 
     `at`: "any", "inside" a task, or "boundary" where it lasts until the run ends, so that it has to be there before a
-    task. `downloads`: only steps that fetch something notice it. `folder`: a file system of its own that is filled.
-    `survives`: the run may end well.
+    task. `downloads`: only steps that fetch something notice it. `folder`: a file system of its own, to be filled or
+    lost; with a `journal` where what it loses is what is not in that. `survives`: the run may end well.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Fault:
     at: str = "any"
     downloads: bool = False
     folder: str = ""
+    journal: bool = False
     survives: bool = False
 
 
@@ -74,6 +75,10 @@ def network_gone(host: Host, run: Run, step: Step) -> None:
 
 def host_killed(host: Host, run: Run, step: Step) -> None:
     host.die()
+
+
+def power_cut(host: Host, run: Run, step: Step) -> None:
+    host.lose_power()
 
 
 def memory(host: Host, run: Run, step: Step) -> None:
@@ -155,7 +160,22 @@ FAULTS = (
     Fault("controller lost", "SIGKILL to ansible-playbook, its workers and their ssh connections", controller_lost),
     Fault("ssh connection cut", "SIGKILL to every sshd session of the host", ssh_cut, survives=True),
     Fault("network gone for 60 s", "the host's interface is down for 60 s", network_gone, survives=True),
-    Fault("everything killed", "SIGKILL to every process of the host, which then starts again", host_killed),
+    # Ansible connects again to a host that is back within its time limit, and goes on with the next task.
+    Fault(
+        "everything killed",
+        "SIGKILL to every process of the host, which then starts again",
+        host_killed,
+        survives=True,
+    ),
+    Fault(
+        "power cut",
+        "the disk takes nothing more, so that what was not yet written to it is lost; everything is killed, and "
+        "the host starts again from that disk",
+        power_cut,
+        folder="/",
+        journal=True,
+        survives=True,
+    ),
     Fault(
         "memory runs out",
         f"the host's control group gets {ROOM_MB} MiB more than it uses, and the kernel kills what needs most",
@@ -247,7 +267,7 @@ FAULTS = (
 BY_NAME = {fault.name: fault for fault in FAULTS}
 
 
-def disk_of(folder: Path, file: Path, spare_mb: int) -> None:
+def disk_of(folder: Path, file: Path, spare_mb: int, journal: bool = False) -> None:
     """A file system in a file, with a copy of `folder` and this much room; mounted at FILE.mounted."""
     used = int(subprocess.run(["du", "-sm", str(folder)], capture_output=True, text=True, check=True).stdout.split()[0])
     inodes = sum(1 for _ in folder.rglob("*")) + 100000
@@ -255,7 +275,10 @@ def disk_of(folder: Path, file: Path, spare_mb: int) -> None:
     place.mkdir(exist_ok=True)
     size = int(used * 1.1) + spare_mb + 32
     subprocess.run(["truncate", "-s", f"{size}M", str(file)], check=True)
-    subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", "-m", "0", "-N", str(inodes), str(file)], check=True)
+    kind = ["-E", "lazy_journal_init=1"] if journal else ["-O", "^has_journal"]
+    subprocess.run(["mkfs.ext4", "-q", *kind, "-m", "0", "-N", str(inodes), str(file)], check=True)
     subprocess.run(["mount", "-o", "loop", str(file), str(place)], check=True)
     (place / "lost+found").rmdir()
     subprocess.run(["cp", "-a", f"{folder}/.", str(place)], check=True)
+    # What the host begins with has long been written; only what the run writes may be lost.
+    subprocess.run(["sync", "--file-system", str(place)], check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -26,6 +27,8 @@ from gpuwright_fleet.shell import FleetError, run
 NAME = "a5-51"
 READY_SECONDS = 120
 MIRROR = Path(__file__).with_name("mirror.py")
+# linux/ext4.h: EXT4_IOC_SHUTDOWN and EXT4_GOING_FLAGS_NOLOGFLUSH.
+SHUTDOWN, WITHOUT_JOURNAL = 0x8004587D, 2
 SNAPSHOTS = "localhost/gpuwright-interrupt"
 
 
@@ -48,6 +51,7 @@ class Host:
         self.container = containers.container_name(self.fleet, NAME)
         self.sockets = Path(tempfile.mkdtemp(prefix="ssh-"))
         self._route: list[str] = []
+        self._disk: Path | None = None
         self._first = 0
 
     @property
@@ -93,6 +97,7 @@ class Host:
         plan = containers.address_plan(containers.ensure_network(self.fleet), list(data["hosts"]))
         host = containers.Host(NAME, plan[NAME], data["hosts"][NAME])
         containers.remove(self.container)
+        self._disk = root
         with readable():
             self._start(image, host, plan["repo"], volumes or {}, root)
 
@@ -202,6 +207,25 @@ class Host:
         while self.pid() in (0, before) and time.monotonic() < deadline:
             podman("start", self.container, check=False)
             time.sleep(0.2)
+        self.wait_ready()
+
+    def lose_power(self) -> None:
+        """As `die`, and what was not yet on the disk is gone; the root file system has to be one with a journal.
+
+        ext4 then answers every write with an error and does not even finish its journal, as tests of file systems have
+        it. What is mounted after that is what a host finds whose power came back.
+        """
+        if not self._disk:
+            raise FleetError(f"Host {NAME} of fleet {self.fleet} has no disk of its own, which could lose anything.")
+        folder = os.open(self._disk, os.O_RDONLY)
+        fcntl.ioctl(folder, SHUTDOWN, WITHOUT_JOURNAL.to_bytes(4, sys.byteorder))
+        os.close(folder)
+        podman("kill", "--signal", "KILL", self.container, check=False)
+        podman("stop", "--time", "0", self.container, check=False)
+        self._first = 0
+        run(["umount", str(self._disk)])
+        run(["mount", "-o", "loop", str(self._disk).removesuffix(".mounted"), str(self._disk)])
+        podman("start", self.container)
         self.wait_ready()
 
     def short_of_memory(self, room_mb: int | None) -> None:

@@ -39,7 +39,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--count", type=int, default=0, help="at most so many pairs; default: all")
     parser.add_argument("--minutes", type=float, default=60, help="begin no pair after so many minutes; default: 60")
-    parser.add_argument("--part", default="1/1", help="k/n: of n runs side by side, the k-th")
+    parser.add_argument("--part", default="1/1", help="k/n: of n runs side by side, the k-th; beside others, 9/1 is all on a host of its own")
     parser.add_argument("--everywhere", action="store_true", help="every place of every step, not one for each kind")
     parser.add_argument("--again", action="store_true", help="also pairs that have a result")
     parser.add_argument("--no-record", action="store_true", help="leave results.json as it is")
@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not pairs:
             return 2
         known = {(each.point, each.fault): each for each in results.read()}
-        for pair in pairs[part - 1 :: parts]:
+        for pair in pairs[(part - 1) % parts :: parts]:
             code = fingerprint(pair.step)
             done = known.get((pair.point, pair.fault.name))
             if done and done.code == code and done.outcome == "equal" and not options.again:

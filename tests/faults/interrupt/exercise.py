@@ -120,6 +120,8 @@ def disks(host: Host, pair: Pair, image: str) -> Iterator[None]:
             with host.unpacked(image) as content:
                 disk_of(content, file, SPARE_MB, pair.fault.journal)
             host.restore(image, root=Path(f"{file}.mounted"))
+            # What it begins with, keys of sshd included, has long been written: only what the run writes may be lost.
+            subprocess.run(["sync", "--file-system", f"{file}.mounted"], check=True)
         else:
             disk_of(Path(f"{host.root()}{folder}"), file, SPARE_MB)
             host.restore(image, {folder: Path(f"{file}.mounted")})

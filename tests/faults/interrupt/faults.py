@@ -280,5 +280,3 @@ def disk_of(folder: Path, file: Path, spare_mb: int, journal: bool = False) -> N
     subprocess.run(["mount", "-o", "loop", str(file), str(place)], check=True)
     (place / "lost+found").rmdir()
     subprocess.run(["cp", "-a", f"{folder}/.", str(place)], check=True)
-    # What the host begins with has long been written; only what the run writes may be lost.
-    subprocess.run(["sync", "--file-system", str(place)], check=True)

@@ -48,6 +48,7 @@ LAWFUL = (
     (r"/(root|home/[^/]+)/\.(ansible|cache|bash_history)(/.*)?", "all", "caches and history of the login"),
     (r"/home/[^/]+/\.sudo_as_admin_successful", "all", "made by sudo when somebody uses it first"),
     (r"/etc/ssh/ssh_host_.*", "content", "ssh host keys: a bare host makes them when it first starts"),
+    (r".*\.\d+\.[-\d]+@[:\d]+~", "all", "the copy kept of a file that was found changed: a power cut may empty one"),
     (r".*/__pycache__/.*\.pyc", "content", "compiled Python: the times of the sources"),
     (r"/etc/(passwd|group|shadow|gshadow|subuid|subgid)-", "all", "backups that useradd makes of the file before"),
     (r"/etc/\.(pwd|updated).*|/etc/(ld\.so\.cache|machine-id)|/var/\.updated", "content", "made by the system itself"),

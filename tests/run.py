@@ -81,6 +81,8 @@ class Suite:
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
+    # Busy ones of this machine on average, whoever used them: what is below the number of cores was spent waiting.
+    cores: float = 0.0
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, ok: bool) -> None:
@@ -374,14 +376,21 @@ def rounds() -> list[list[str]]:
     return [[kind, *(other for other, partner in BESIDE.items() if partner == kind)] for kind in first]
 
 
+def busy_seconds() -> float:
+    """CPU seconds of all processes of this machine since it started, as the kernel counts them."""
+    user, nice, system, _idle, _waiting, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 def run_kind(kind: str) -> Suite:
     suite = Suite(kind)
-    start = time.monotonic()
+    start, busy = time.monotonic(), busy_seconds()
     if kind in NEEDS_FLEET and os.environ.get("FLEET") == "off":
         suite.notes.append("left out, as FLEET=off asks")
     else:
         SUITES[kind](suite)
     suite.seconds = time.monotonic() - start
+    suite.cores = (busy_seconds() - busy) / max(suite.seconds, 0.01)
     return suite
 
 
@@ -402,9 +411,10 @@ def main(wanted: str) -> int:
         with ThreadPoolExecutor(len(kinds)) as pool:
             done += pool.map(run_kind, kinds)
     print(f"\nIn time zone {ZONE}, with umask {UMASK:03o}.")
-    print(f"\n{'kind':<13} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
+    print(f"\n{'kind':<13} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8} {'cores':>6}")
     for suite in done:
-        print(f"{suite.kind:<13} {suite.passed:>7} {suite.failed:>7} {suite.skipped:>8} {suite.seconds:>8.0f}")
+        counts = f"{suite.passed:>7} {suite.failed:>7} {suite.skipped:>8}"
+        print(f"{suite.kind:<13} {counts} {suite.seconds:>8.0f} {suite.cores:>6.1f}")
         for note in suite.notes:
             print(f"              {note}")
     total = [sum(getattr(suite, name) for suite in done) for name in ("passed", "failed", "skipped")]

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible.module_utils.common.validation import check_type_bool, check_type_int, check_type_list
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpuwright.node.plugins.plugin_utils.kickstart import answers, file, render
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.matrix import SHIPPED
@@ -18,6 +20,7 @@ SPEC: dict[str, dict[str, Any]] = {
     "problems": {"type": "list", "elements": "str", "default": []},
 }
 PREFIX = "kickstart_"
+TYPES = {"int": check_type_int, "bool": check_type_bool, "list[str]": check_type_list}
 
 
 class ActionModule(ActionBase):
@@ -36,9 +39,9 @@ class ActionModule(ActionBase):
 def installed(host: str, options: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """The result of the task."""
     rows = yaml.safe_load(Path(options["installers"]).read_text("utf-8"))["installers"]
-    given = {name.removeprefix(PREFIX): value for name, value in options["answers"].items()}
-    given = {**given, "host": host, "hostname": given["hostname"] or host}
     try:
+        given = typed({name.removeprefix(PREFIX): value for name, value in options["answers"].items()})
+        given = {**given, "host": host, "hostname": given["hostname"] or host}
         wanted = read(given, rows, options["problems"])
         row = answers.row_of(given, rows) or {}
         path = file.path_of(Path(options["folder"]), host, row["form"])
@@ -50,6 +53,21 @@ def installed(host: str, options: dict[str, Any], check_mode: bool) -> dict[str,
         return {"failed": True, "msg": f"{said}. Next: set kickstart_folder, or mend that [kickstart.folder]"}
     changes = file.difference(written, wanted.admin_password_hash) if written.changed else []
     return {"changed": written.changed, "path": str(path), "diff": changes}
+
+
+def typed(given: dict[str, Any]) -> dict[str, Any]:
+    """The values as their fields have them: on a command line, every value is text. Raises answers.Refused."""
+    problems, found = [], dict(given)
+    for field in fields(answers.Answers):
+        convert = TYPES.get(str(field.type))
+        try:
+            if convert and field.name in given:
+                found[field.name] = convert(given[field.name])
+        except TypeError as error:
+            problems.append(f"{PREFIX}{field.name}: {error} [kickstart.value]")
+    if problems:
+        raise answers.Refused(problems)
+    return found
 
 
 def read(given: dict[str, Any], rows: list[dict[str, Any]], problems: list[str]) -> answers.Answers:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import stat
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.whole_file imp
 # The files may hold the hash of a password, which anybody who reads it can try passwords against.
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 ENDINGS = {"anaconda": "ks", "debian": "preseed"}
+OURS = tuple(f".{ending}.cfg" for ending in ENDINGS.values())
 HIDDEN = "(the hash of a password)"
 
 
@@ -34,6 +36,7 @@ def path_of(folder: Path, host: str, form: str) -> Path:
 
 def write(path: Path, text: str, check_mode: bool) -> Written:
     """Bring the file and its folder to this text and their modes. OSError as it comes; check mode changes nothing."""
+    _refuse_shared(path.parent)
     before = path.read_text("utf-8") if path.is_file() else None
     modes = _modes(path), f"{FOLDER_MODE:04o} {FILE_MODE:04o}"
     found = Written(path, before, text, modes)
@@ -42,6 +45,16 @@ def write(path: Path, text: str, check_mode: bool) -> Written:
         path.parent.chmod(FOLDER_MODE)
         write_whole(str(path), text.encode("utf-8"), FILE_MODE)
     return found
+
+
+def _refuse_shared(folder: Path) -> None:
+    """PermissionError for a folder that others use, /tmp for example: closing it would take it from them."""
+    if not folder.is_dir() or stat.S_IMODE(folder.stat().st_mode) == FOLDER_MODE:
+        return
+    others = sorted(each.name for each in folder.iterdir() if not each.name.endswith(OURS))
+    if others:
+        said = f"has other files ({others[0]}), and would be closed to others, with mode {FOLDER_MODE:04o}"
+        raise PermissionError(errno.EPERM, said, str(folder))
 
 
 def _modes(path: Path) -> str:

@@ -128,6 +128,24 @@ def test_the_folder_is_beside_the_reports_unless_another_is_named(play: Run, tmp
     assert f"{REPOSITORY}/kickstart/a5-01.ks.cfg" in said(done) and not (tmp_path / "kickstart").exists()
 
 
+def test_a_folder_that_others_use_is_not_closed_to_them(play: Run, tmp_path: Path) -> None:
+    shared = tmp_path / "kickstart"
+    shared.mkdir(mode=0o755)
+    (shared / "index.html").write_text("of a web server\n")
+    for arguments in ((), ("--check",)):
+        done = play(*arguments, hosts={"a5-01": A5})
+        assert done.returncode == 2 and mode(shared) == 0o755 and "has other files (index.html)" in said(done)
+        assert "[kickstart.folder]" in said(done) and not (shared / "a5-01.ks.cfg").exists()
+
+
+def test_values_of_the_command_line_are_text(play: Run, tmp_path: Path) -> None:
+    words = "kickstart_root_mib=60000 kickstart_allow_http=yes kickstart_ntp_servers=ntp1.example.com,ntp2.example.com"
+    hosts = {"a5-01": {**A5, "mirror": "http://mirror.example.com/x/"}}
+    assert play("-e", words, hosts=hosts).returncode == 0
+    written = (tmp_path / "kickstart/a5-01.ks.cfg").read_text()
+    assert "part / --fstype=xfs --size=60000 " in written and "ntpservers=ntp1.example.com,ntp2.example.com" in written
+
+
 def test_a_folder_that_cannot_be_made_is_named(play: Run, tmp_path: Path) -> None:
     (tmp_path / "kickstart").write_text("a file\n")
     done = play(hosts={"a5-01": A5})

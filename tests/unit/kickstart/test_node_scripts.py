@@ -17,8 +17,8 @@ from machines import CASES, COMMIT, DISK, ODD_KEY, PULL, key, scripts, units, va
 
 BIN = Path(sys.executable).parent
 # What the scripts call and what only an installed system has: each writes down how it was called.
-CALLED = ("systemctl", "visudo", "update-initramfs", "chown", "getent")
-ROOTS = r"(?<![\w./\"=])/(etc|lib/modules|scratch|sys|dev/disk)(?=[/\s\"'])"
+CALLED = ("restorecon", "systemctl", "visudo", "update-initramfs", "chown", "getent")
+ROOTS = r"(?<![\w./\"=])/(etc|home|lib/modules|scratch|sys|dev/disk)(?=[/\s\"'])"
 
 
 @pytest.mark.parametrize(("system", "variant"), CASES)
@@ -101,7 +101,10 @@ def test_a_node_of_el_after_its_installation(system: Callable[[str], System]) ->
     keys = [f"file://{node.root}/etc/pki/rpm-gpg/RPM-GPG-KEY-{name}" for name in ("one", "two")]
     assert f"gpgkey= {' '.join(keys)}\n" in mirror
     assert "ansible-playbook site.yml -l a5-01" in node.read("etc/motd.d/gpuwright")
-    assert node.read("called").splitlines()[-1] == "systemctl enable gpuwright-first-boot.path"
+    assert node.read("called").splitlines()[-2:] == [
+        "systemctl enable gpuwright-first-boot.path",
+        f"restorecon -R {node.root}/etc {node.root}/home",
+    ]
 
 
 def test_a_node_that_keeps_the_distributions_repositories(system: Callable[[str], System]) -> None:

@@ -13,6 +13,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.kickstart import fi
 ANACONDA, DEBIAN = "anaconda", "debian"
 BOTH = (ANACONDA, DEBIAN)
 LONGEST_VALUE = 60
+SECURITY_PATH = "/debian-security"
 VALUE = "[kickstart.value]"
 LOGIN = re.compile(r"[^\s'\"/]*@")
 
@@ -101,7 +102,12 @@ FIELDS = (
         "EL: the address of the AppStream repository of the same release",
         (ANACONDA,),
     ),
-    Field("mirror_security", checks.mirror, "Debian: the address of the mirror of its security archive", (DEBIAN,)),
+    Field(
+        "mirror_security",
+        checks.mirror,
+        "Debian: the address of the mirror of its security archive, http://HOST/debian-security",
+        (DEBIAN,),
+    ),
     Field(
         "disk", checks.disk, "the disk to install on, which will be wiped: /dev/disk/by-id/...", id="[kickstart.disk]"
     ),
@@ -249,7 +255,24 @@ def _first_boot(wanted: Mapping[str, Any], form: str) -> Iterator[str]:
         yield f"kickstart_pull_repository: must begin with https://{_shown(wanted['pull_repository'])} [kickstart.pull]"
 
 
+def security_host(address: str) -> str:
+    """What apt-setup/security_host is for an address, to which apt-setup adds its path; "" for one that cannot be said.
+
+    Source: generators/91security of Debian's apt-setup 0.182.
+    """
+    plain = address.rstrip("/")
+    if not plain.startswith("http://") or not plain.endswith(SECURITY_PATH):
+        return ""
+    return plain.removeprefix("http://").removesuffix(SECURITY_PATH)
+
+
 def _debian(wanted: Mapping[str, Any], form: str) -> Iterator[str]:
+    security = wanted["mirror_security"]
+    if form == DEBIAN and security and not checks.mirror(security) and not security_host(security):
+        yield (
+            f"kickstart_mirror_security: must be http://HOST{SECURITY_PATH}, since Debian's installer asks for the "
+            f"host alone; apt checks the signatures{_shown(security)} [kickstart.value]"
+        )
     if form == DEBIAN and checks.MAC.fullmatch(wanted["interface"]):
         yield (
             "kickstart_interface: must be the name of the interface, such as eno1, since Debian's installer takes no "

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.gpuwright.node.plugins.plugin_utils.kickstart.answers import ANACONDA, Answers
+from ansible_collections.gpuwright.node.plugins.plugin_utils.kickstart.answers import ANACONDA, Answers, security_host
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -20,6 +20,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 SECTIONS = ("%end", "%include", "%ksappend", "%pre", "%post", "%packages", "%addon", "%onerror", "%traceback")
 # A file of these contents is written on the node; a program can read which installation it is of.
 SCHEMA = 1
+# Partitions whose sizes nobody chooses, as the templates have them; and both copies of the GPT, with their alignment.
+EFI_MIB, BIOS_BOOT_MIB, LEAST_SCRATCH_MIB, LABEL_MIB = 600, 1, 1024, 8
 
 
 def text(answers: Answers, row: Mapping[str, Any]) -> str:
@@ -31,7 +33,14 @@ def text(answers: Answers, row: Mapping[str, Any]) -> str:
 
 def disk_script(answers: Answers, row: Mapping[str, Any]) -> str:
     """What runs before any disk is touched: the disk is there, it is a whole one, and the firmware is the expected."""
-    return _script(_render("disk.sh.j2", a=answers, row=row))
+    return _script(_render("disk.sh.j2", a=answers, row=row, least_mib=least_mib(answers)))
+
+
+def least_mib(answers: Answers) -> int:
+    """The smallest disk for the layout, in MiB. On a smaller one, Debian's partitioner makes another layout."""
+    first = EFI_MIB if answers.firmware == "uefi" else BIOS_BOOT_MIB
+    scratch = LEAST_SCRATCH_MIB if answers.scratch_dir else 0
+    return first + answers.boot_mib + answers.swap_mib + answers.root_mib + scratch + LABEL_MIB
 
 
 def post_script(answers: Answers, row: Mapping[str, Any]) -> str:
@@ -82,14 +91,11 @@ def _network(answers: Answers) -> dict[str, str]:
     return {"ip": str(own.ip), "netmask": str(own.netmask)}
 
 
-def _addresses(answers: Answers) -> dict[str, dict[str, str]]:
-    """The parts of the mirrors' addresses, for which Debian has a question each."""
-    return {"mirror": _parts(answers.mirror), "security": _parts(answers.mirror_security)}
-
-
-def _parts(address: str) -> dict[str, str]:
-    found = urlsplit(address)
-    return {"scheme": found.scheme, "host": found.netloc, "path": "/" + found.path.strip("/")}
+def _addresses(answers: Answers) -> dict[str, Any]:
+    """The parts of the mirrors' addresses for which Debian has questions."""
+    found = urlsplit(answers.mirror)
+    mirror = {"scheme": found.scheme, "host": found.netloc, "path": "/" + found.path.strip("/")}
+    return {"mirror": mirror, "security": security_host(answers.mirror_security)}
 
 
 @functools.cache

@@ -46,7 +46,7 @@ DEBIAN = {
     "release": "12",
     "mirror": "http://mirror.example.com/debian",
     "mirror_appstream": "",
-    "mirror_security": "https://mirror.example.com/debian-security",
+    "mirror_security": "http://mirror.example.com/pub/debian-security",
 }
 SYSTEM_OF = {
     "rhel-8.8": A5,

@@ -145,6 +145,12 @@ def test_a_secret_is_not_repeated() -> None:
     assert len(lines) == 2 and "hunter2" not in "".join(lines)
 
 
+@pytest.mark.parametrize("path", ["https://mirror.example.com/debian-security", "http://mirror.example.com/security"])
+def test_debians_installer_asks_for_the_host_of_the_security_archive_alone(path: str) -> None:
+    (line,) = problems(variables("debian-12", mirror_security=path))
+    assert "kickstart_mirror_security: must be http://HOST/debian-security" in line
+
+
 def test_debian_has_its_own_limits() -> None:
     assert "takes no MAC address" in problems(variables("debian-12", interface="0c:42:a1:00:00:01"))[0]
     (line,) = problems(variables("debian-12", **PULL))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible.cli.pull import PullCLI
@@ -157,7 +158,11 @@ def test_the_kernel_that_was_asked_for_is_enough(system: Callable[[str], System]
     assert system("8.8").run(scripts("rhel-8.8", "kernel")["post"]).returncode == 0
 
 
-def made_disk(node: System, partition: bool = False, uefi: bool = True) -> None:
+# The least that the reference machine's layout needs: 600 + 1024 + 8192 + 204800 MiB, 1 GiB of /scratch, 8 MiB of GPT.
+LEAST_SECTORS = (600 + 1024 + 8192 + 204800 + 1024 + 8) * 2048
+
+
+def made_disk(node: System, partition: bool = False, uefi: bool = True, sectors: int = LEAST_SECTORS) -> None:
     (node.root / "dev").mkdir()
     (node.root / "dev/nvme1n1").touch()
     place = node.root / DISK.lstrip("/")
@@ -165,6 +170,7 @@ def made_disk(node: System, partition: bool = False, uefi: bool = True) -> None:
     place.symlink_to(node.root / "dev/nvme1n1")
     entry = node.root / "sys/class/block/nvme1n1"
     entry.mkdir(parents=True)
+    (entry / "size").write_text(f"{sectors}\n")
     if partition:
         (entry / "partition").write_text("1\n")
     if uefi:
@@ -177,13 +183,14 @@ def made_disk(node: System, partition: bool = False, uefi: bool = True) -> None:
         ({}, "uefi", ""),
         ({"uefi": False}, "bios", ""),
         (None, "uefi", "there is no disk"),
+        ({"sectors": LEAST_SECTORS - 1}, "uefi", "is too small: it needs 215648 MiB"),
         ({"partition": True}, "uefi", "is a partition, not a disk"),
         ({"uefi": False}, "uefi", "was started by BIOS"),
         ({}, "bios", "was started by UEFI"),
     ],
 )
 def test_nothing_is_wiped_unless_the_disk_is_the_right_one(
-    system: Callable[[str], System], made: dict[str, bool] | None, firmware: str, said: str
+    system: Callable[[str], System], made: dict[str, Any] | None, firmware: str, said: str
 ) -> None:
     node = system("8.8")
     if made is None:
@@ -197,13 +204,25 @@ def test_nothing_is_wiped_unless_the_disk_is_the_right_one(
     assert made is not None or "nvme-ANOTHER" in done.stdout
 
 
+def test_debians_partitioner_is_told_nothing_of_a_wrong_disk(system: Callable[[str], System]) -> None:
+    """Neither a disk nor a method: it does nothing by itself then."""
+    node = system("12")
+    made_disk(node, partition=True)
+    node.write("bin/debconf-set", f"#!/bin/sh\necho \"$@\" >> '{node.root}/called'\n").chmod(0o755)
+    assert node.run(scripts("debian-12")["disk"]).returncode != 0 and not (node.root / "called").exists()
+
+
 def test_debians_partitioner_is_told_the_present_name(system: Callable[[str], System]) -> None:
     node = system("12")
     made_disk(node)
     node.write("bin/debconf-set", f"#!/bin/sh\necho \"$@\" >> '{node.root}/called'\n").chmod(0o755)
     assert node.run(scripts("debian-12")["disk"]).returncode == 0
     name = f"{node.root}/dev/nvme1n1"
-    assert node.read("called").splitlines() == [f"partman-auto/disk {name}", f"grub-installer/bootdev {name}"]
+    assert node.read("called").splitlines() == [
+        f"partman-auto/disk {name}",
+        f"grub-installer/bootdev {name}",
+        "partman-auto/method regular",
+    ]
 
 
 @pytest.mark.parametrize("variant", ["plain", "pull"])

@@ -114,7 +114,7 @@ FIELDS = (
     Field("scratch_dir", checks.folder),
     Field("scratch_options", checks.matches(checks.OPTIONS, "mount options, such as noatime,discard")),
     Field("hostname", checks.matches(checks.HOST_NAME, "a host name, such as a5-01.example.com")),
-    Field("interface", checks.interface, "the network interface, such as eno1 (EL: or its MAC address)"),
+    Field("interface", checks.interface, "the network interface, such as eno1, or its MAC address"),
     Field("address", checks.address),
     Field("name_servers", checks.name_server, many=True),
     Field("admin", checks.account, "the account that Ansible will log in to, if ansible_user is not set"),
@@ -272,11 +272,6 @@ def _debian(wanted: Mapping[str, Any], form: str) -> Iterator[str]:
         yield (
             f"kickstart_mirror_security: must be http://HOST{SECURITY_PATH}, since Debian's installer asks for the "
             f"host alone; apt checks the signatures{_shown(security)} [kickstart.value]"
-        )
-    if form == DEBIAN and checks.MAC.fullmatch(wanted["interface"]):
-        yield (
-            "kickstart_interface: must be the name of the interface, such as eno1, since Debian's installer takes no "
-            f"MAC address{_shown(wanted['interface'])} [kickstart.value]"
         )
 
 

@@ -105,6 +105,8 @@ def test_the_answers_are_those_of_the_host(read, system: str) -> None:
     assert (values["passwd/root-login"], values["passwd/user-password-crypted"]) == ("false", "!")
     assert read(text(system, "password"))["passwd/user-password-crypted"] == HASH
     assert "netcfg/get_ipaddress" not in read(text(system))
+    # netcfg finds the interface with this address (netcfg-common.c, parse_bootif).
+    assert read(text(system, interface="0c:42:a1:00:00:01"))["netcfg/choose_interface"] == "0c:42:a1:00:00:01"
 
 
 @pytest.mark.parametrize("system", ["debian-12", "debian-13"])

@@ -116,12 +116,13 @@ trainer-wheel: venv ## the trainer's wheel, for a controller that cannot build i
 
 venv: $(VENV)/.complete ## the controller's Python environment, from hashes
 
-$(VENV)/.complete: requirements/dev.lock
+$(VENV)/.complete: requirements/dev.lock requirements/dev-source.lock
 	@test -n "$(PYTHON)" || { echo "gpuwright needs Python 3.10, 3.11 or 3.12 on this machine; none was found in PATH."; exit 3; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || tests/fleet/install-packages
 	@echo "Python environment in $(VENV) (ansible-core 2.16.19 and the test tools, every hash checked) ..."
 	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/pip install --quiet --require-hashes --only-binary :all: --requirement requirements/dev.lock
+	@$(VENV)/bin/pip install --quiet --require-hashes --no-binary :all: --no-build-isolation --no-deps --requirement requirements/dev-source.lock
 	@touch $@
 
 packages: ## what the containers need from the system's package manager

@@ -26,7 +26,7 @@ def page(role: Path) -> str:
         lines += [f"Internal: for {', '.join(callers(role.name))}; not for playbooks of your own.", ""]
     else:
         lines += ["```yaml", "roles:", f"  - gpuwright.node.{role.name}", "```", ""]
-        if role.name not in ("preflight", "operator_lock"):
+        if role.name not in ("preflight", "operator_lock", "kickstart"):
             lines += [ALONE]
     if main.get("options"):
         lines += ["## Variables", "", "| variable | type | default | what it does |", "|---|---|---|---|"]

@@ -51,7 +51,9 @@ def test_a_plan_without_a_host(call: Call) -> None:
     assert "cuda-toolkit-12-" in done.stdout and "580" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["site", "preflight", "system", "framework", "model", "verify", "scan", "lock"])
+@pytest.mark.parametrize(
+    "name", ["site", "preflight", "system", "framework", "model", "verify", "scan", "lock", "kickstart"]
+)
 def test_every_playbook_knows_its_roles(call: Call, elsewhere: Path, name: str) -> None:
     (elsewhere / "workers.yml").write_text(yaml.safe_dump({"workers": {"hosts": {"w1": {}}}}))
     done = call(

@@ -26,7 +26,30 @@ def refused(id: str, fault: str, made: str, condition: str, status: int = 2) -> 
     return Proved(id, fault, made, NOTHING, f"{WORLD}[{condition}]", status)
 
 
+ANSWERS = "tests/unit/kickstart/test_answers.py"
+KICKSTART = "tests/unit/kickstart/test_kickstart_playbook.py"
+
 ROWS = (
+    # Bare servers.
+    Proved("kickstart.refused", "a bare server of which nothing is known", "no variable is set", "no file is written",
+           f"{KICKSTART}::test_without_variables_one_message_names_all"),
+    Proved("kickstart.missing", "variables of a bare server that are missing", "the role's defaults alone",
+           "all are named at once", f"{ANSWERS}::test_all_that_is_missing_is_said_at_once"),
+    Proved("kickstart.disk", "a disk that is not named by its id", "`/dev/nvme0n1`", "no file is written",
+           f"{KICKSTART}::test_a_host_without_a_disk_by_id_is_refused"),
+    Proved("kickstart.value", "a value that says something else in a kickstart, preseed or shell",
+           "quotes, line ends, `%end`, `$(...)`, `{{`, in every variable", "no file is written",
+           f"{ANSWERS}::test_a_value_that_could_say_something_else_is_refused"),
+    Proved("kickstart.keys", "a private key in place of a public one", "its first line", "it is not repeated",
+           f"{ANSWERS}::test_a_secret_is_not_repeated"),
+    Proved("kickstart.release", "a release that the matrix does not have", "RHEL 8.42", "no file is written",
+           f"{ANSWERS}::test_a_wrong_value_is_one_line"),
+    Proved("kickstart.http", "a mirror of EL that anybody on the way can change", "http://", "no file is written",
+           f"{ANSWERS}::test_a_wrong_value_is_one_line"),
+    Proved("kickstart.pull", "a branch in place of a commit", "`kickstart_pull_commit: main`", "no file is written",
+           f"{ANSWERS}::test_a_wrong_value_is_one_line"),
+    Proved("kickstart.folder", "a folder of installation files that cannot be made", "a file of its name",
+           "as it was", f"{KICKSTART}::test_a_folder_that_cannot_be_made_is_named"),
     # Operators, controllers, connections.
     Proved("operator.busy", "two operators at once", "the same command from a second terminal", "the first run's",
            f"{OPERATORS}::test_of_two_runs_of_the_whole_site_one_is_done_and_one_refused"),

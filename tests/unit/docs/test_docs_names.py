@@ -23,7 +23,7 @@ FILES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.g
 PAGES = sorted(str(file.relative_to(REPOSITORY)) for file in FILES)
 # Lists misspelt variables and wrong values, since those are faults.
 TAKEN = [page for page in PAGES if page != "docs/faults.md"]
-PREFIX = r"(?:system|framework|model|verify|preflight|gpuwright)_"
+PREFIX = r"(?:kickstart|system|framework|model|verify|preflight|gpuwright)_"
 # A folder of the checkout, at whose top a path of a page may begin.
 TOP = (
     "roles",

@@ -58,7 +58,8 @@ def checkout(tmp_path: Path) -> Path:
             (folder / path.name).symlink_to(path)
     # Older than the environment, as after `make venv`.
     shutil.copytree(REPOSITORY / "requirements", folder / "requirements")
-    os.utime(folder / "requirements/dev.lock", (0, 0))
+    for file in (folder / "requirements").iterdir():
+        os.utime(file, (0, 0))
     (folder / "inventory").mkdir()
     hosts: dict[str, dict[str, object]] = {"gpu_nodes": {"hosts": {"a5-01": {"ansible_host": "192.0.2.1"}}}}
     hosts["gpu_nodes"]["vars"] = {"verify_report_dir": str(tmp_path / "reports")}

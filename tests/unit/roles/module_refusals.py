@@ -48,6 +48,12 @@ MODULE_REFUSALS = {
     ("host_tuning", "program is empty"): ARGUMENT,
     ("host_tuning", "{}. Nothing was changed"): "test_tuning_refusals.py: the setting and what it may be are named",
     ("host_tuning", "the settings are not complete"): "by hand: the operating system's reason, a rerun",
+    (
+        "installation_file",
+        "{} [kickstart.refused]",
+    ): "test_kickstart_playbook.py: every variable that is missing or wrong is named with what it may be",
+    ("installation_file", "{}. Next: set kickstart_folder"): "by hand: the operating system's reason, a rerun",
+    ("installation_file", "installation_file runs on the controller"): ARGUMENT,
     ("missing_packages", "{}. Check the package database"): "look: rpm or dpkg says what is broken in its database",
     (
         "module_signing_key",

@@ -13,6 +13,8 @@ umask 022
 # These can be set in /etc/gpuwright/scheduler.conf, as lines of shell; only root may write to that file.
 # Folder of Slurm's commands, such as /opt/slurm/bin; empty: the folders above
 SLURM_BIN=
+# Name of this node in Slurm; empty: SLURMD_NODENAME, which slurmd sets for prologs and epilogs, or the host's short name
+NODE_NAME=
 # Field of the node that belongs to gpuwright: Comment or Extra. gpuwright-drains needs the same (--field)
 FIELD=Comment
 # What UNKNOWN means: log (say so in the log and do nothing) or drain (ask as for a FAIL)
@@ -61,17 +63,12 @@ read_verdict() {
     fi
 }
 
-node_name() {
-    if [ -n "${SLURMD_NODENAME:-}" ]; then
-        echo "$SLURMD_NODENAME"
-    else
-        hostname -s
-    fi
-}
+host=$(uname -n)
+node=${NODE_NAME:-${SLURMD_NODENAME:-${host%%.*}}}
 
 # One command of Slurm for this node, within its time; its words on a failure go to the log.
 update_node() {
-    answer=$(timeout "$SLURM_SECONDS" scontrol update NodeName="$(node_name)" "$@" 2>&1) && return 0
+    answer=$(timeout "$SLURM_SECONDS" scontrol update NodeName="$node" "$@" 2>&1) && return 0
     note "scontrol update could not write $*: $answer"
     return 1
 }

@@ -20,6 +20,7 @@ sys.path[:0] = [str(REPOSITORY / "tests/fleet"), str(REPOSITORY / "tests/node_li
 fleet_base = importlib.import_module("gpuwright_fleet.base")
 paths = importlib.import_module("gpuwright_fleet.paths")
 podman = importlib.import_module("gpuwright_fleet.podman").podman
+containers_conf = importlib.import_module("gpuwright_fleet.podman").containers_conf
 run = importlib.import_module("gpuwright_fleet.shell").run
 boot_check = importlib.import_module("gpuwright.verdict.boot_check")
 report = importlib.import_module("gpuwright.verdict.report")

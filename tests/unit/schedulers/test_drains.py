@@ -147,7 +147,12 @@ def test_fifty_nodes_that_ask_at_once_stay_within_the_share(site: Site) -> None:
 def test_it_says_once_that_it_holds_and_once_that_it_no_longer_does(site: Site) -> None:
     site.nodes(20, XID)
     first = site.ok()
-    assert first.count("BREAKER") == 1 and "within 60 min: 2, allowed: 2." in first and "n02" in first and "kernel.xid" in first
+    assert (
+        first.count("BREAKER") == 1
+        and "within 60 min: 2, allowed: 2." in first
+        and "n02" in first
+        and "kernel.xid" in first
+    )
     assert [site.ok(), site.ok()] == ["", ""]
     for number in range(20):
         site.says(f"n{number:02}", PASS)

@@ -16,6 +16,7 @@ from test_verdict_program import check, record
 
 SETTINGS = "SETTINGS=/etc/gpuwright/scheduler.conf"
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+SLURMD = {"SLURMD_NODENAME": "n1", "SLURM_JOB_ID": "7"}
 XID = check("kernel.xid", "FAIL", "Run: reboot")
 
 
@@ -42,11 +43,11 @@ class Node:
     def judge(self, verdict: str, *checks: dict[str, Any], **changes: Any) -> None:
         write_json(str(self.folder / "record"), {**record(verdict, *checks), **changes})
 
-    def run(self, name: str) -> int:
+    def run(self, name: str, environment: dict[str, str] = SLURMD) -> int:
         """As slurmd runs it: no search path, and the name of the node in the environment."""
         done = subprocess.run(
             [str(self.folder / f"slurm/gpuwright-{name}")],
-            env={"SLURMD_NODENAME": "n1", "SLURM_JOB_ID": "7"},
+            env=environment,
             capture_output=True,
             text=True,
             timeout=30,
@@ -143,6 +144,18 @@ def test_the_sites_limit_and_field_are_used(node: Node) -> None:
     node.judge("PASS")
     node.run("healthcheck")
     assert node.told == [[f"Extra=gpuwright PASS {BOOT}"]]
+
+
+def test_the_node_has_the_name_that_the_site_gives_or_slurm_or_the_host(node: Node) -> None:
+    host = os.uname().nodename.partition(".")[0]
+    for name in ("gpu7", host):
+        node.slurm.node(name)
+    node.judge("FAIL", XID)
+    node.run("healthcheck")
+    node.run("healthcheck", {})
+    node.set(NODE_NAME="gpu7")
+    node.run("healthcheck")
+    assert [words[0] for words in node.slurm.updates()] == ["NodeName=n1", f"NodeName={host}", "NodeName=gpu7"]
 
 
 def test_a_reason_is_never_longer_than_slurm_shows(node: Node) -> None:

@@ -25,7 +25,7 @@ run = importlib.import_module("gpuwright_fleet.shell").run
 boot_check = importlib.import_module("gpuwright.verdict.boot_check")
 report = importlib.import_module("gpuwright.verdict.report")
 
-PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge", "python3-minimal", "procps")
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge", "python3")
 IMAGE = "localhost/gpuwright-slurm"
 NODES = ("n1", "n2")
 # Where docs/schedulers.md says that the files go.
@@ -68,7 +68,9 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 def image() -> str:
     """Debian 12 with Slurm, made by mmdebstrap from this machine's sources, and kept between runs."""
-    key = paths.content_hash([Path(fleet_base.__file__)], *PACKAGES)
+    made_by = fleet_base.__file__
+    assert made_by is not None
+    key = paths.content_hash([Path(made_by)], *PACKAGES)
     tag = f"{IMAGE}:{key}"
     if podman("image", "exists", tag, check=False).returncode != 0:
         archive = paths.cache_dir() / f"slurm-{key}.tar"
@@ -133,7 +135,7 @@ class Cluster:
         for node in NODES:
             self.sh(node, "mkdir -p /var/spool/slurmd && slurmd")
         for node in NODES:
-            wait_for(lambda node=node: self.state(node) == "idle", f"{node} idle", 90)
+            self.until_idle(node)
 
     def down(self) -> None:
         for host in ("controller", *NODES):
@@ -175,12 +177,18 @@ class Cluster:
             self.record(node, "PASS")
             self.sh("controller", f"scontrol update NodeName={node} State=UNDRAIN", check=False)
         for node in NODES:
-            self.until(lambda node=node: self.state(node) == "idle", f"{node} idle, not {self.state(node)}")
-            self.until(lambda node=node: self.says(node) == "PASS", f"{node} says PASS, not {self.says(node)}")
+            self.until_idle(node)
+            self.until_says(node, "PASS")
 
     def says(self, node: str) -> str:
         """The verdict that the node has told the controller."""
         return (self.field(node, "Comment").split() + ["", ""])[1]
+
+    def until_idle(self, node: str) -> None:
+        wait_for(lambda: self.state(node) == "idle", f"{node} is idle", 120)
+
+    def until_says(self, node: str, verdict: str) -> None:
+        wait_for(lambda: self.says(node) == verdict, f"{node} tells {verdict}", 120)
 
     @staticmethod
     def until(question: Callable[[], Any], what: str, seconds: float = 60) -> Any:

@@ -81,7 +81,7 @@ def test_a_running_job_is_waited_for_and_the_node_returned(slurm: Cluster, play:
     assert play("drain") == 0 and "changed=0" in play.log, play.log
     assert play("return", "--check") == 0 and slurm.state("n1") == "idle+drain", play.log
     assert play("return") == 0, play.log
-    slurm.until(lambda: slurm.state("n1") == "idle", "idle again")
+    slurm.until_idle("n1")
     assert play("return") == 0 and "changed=0" in play.log, play.log
 
 
@@ -98,6 +98,9 @@ def test_after_the_deadline_the_drain_is_taken_back_and_the_job_goes_on(slurm: C
     assert time.monotonic() - before < 120
     assert f"{job} of root (RUNNING)" in play.text and "[drain.wait]" in play.text
     assert slurm.job_state(job) == "RUNNING" and "drain" not in slurm.state("n1")
+    # What the message asks for.
+    slurm.sh("controller", f"scancel {job}")
+    assert play("drain") == 0 and slurm.reason("n1") == PLANNED, play.log
 
 
 def test_an_administrators_drain_is_left(slurm: Cluster, play: Play) -> None:
@@ -109,7 +112,7 @@ def test_an_administrators_drain_is_left(slurm: Cluster, play: Play) -> None:
 
 def test_a_checks_drain_is_taken_over_for_the_work(slurm: Cluster, play: Play) -> None:
     slurm.record("n1", "FAIL", "kernel.xid", "Run: reboot")
-    slurm.until(lambda: slurm.says("n1") == "FAIL", "the health check tells")
+    slurm.until_says("n1", "FAIL")
     slurm.drains()
     assert slurm.reason("n1") == "gpuwright: kernel.xid: Run: reboot"
     assert play("drain") == 0 and slurm.reason("n1") == PLANNED, play.log

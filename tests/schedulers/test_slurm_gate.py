@@ -12,16 +12,16 @@ REASON = "gpuwright: kernel.xid: Run: sudo 'nvidia-smi' -r = now"
 
 def test_a_fail_drains_with_its_reason_and_a_pass_returns(slurm: Cluster) -> None:
     slurm.record("n1", *XID)
-    slurm.until(lambda: slurm.says("n1") == "FAIL", "the health check tells")
+    slurm.until_says("n1", "FAIL")
     # The node itself has drained nothing.
     assert slurm.state("n1") == "idle"
     assert slurm.drains() == f"n1: State=DRAIN Reason={REASON}\n"
     assert slurm.state("n1") == "idle+drain" and slurm.reason("n1") == REASON
     assert slurm.drains() == ""
     slurm.record("n1", "PASS")
-    slurm.until(lambda: slurm.says("n1") == "PASS", "a drained node tells its PASS")
+    slurm.until_says("n1", "PASS")
     assert slurm.drains() == "n1: State=UNDRAIN\n"
-    slurm.until(lambda: slurm.state("n1") == "idle", "idle again")
+    slurm.until_idle("n1")
     assert slurm.reason("n1") == "none"
 
 
@@ -29,7 +29,7 @@ def test_a_running_job_goes_on_on_a_drained_node_and_the_next_one_waits(slurm: C
     job = slurm.job("-w n1", seconds=12)
     slurm.until(lambda: slurm.job_state(job) == "RUNNING", "the job runs")
     slurm.record("n1", *XID)
-    slurm.until(lambda: slurm.says("n1") == "FAIL", "the health check tells")
+    slurm.until_says("n1", "FAIL")
     slurm.drains()
     next_job = slurm.job("-w n1", seconds=1)
     assert slurm.state("n1") in ("allocated+drain", "mixed+drain") and slurm.job_state(job) == "RUNNING"
@@ -40,17 +40,17 @@ def test_a_running_job_goes_on_on_a_drained_node_and_the_next_one_waits(slurm: C
 def test_an_administrators_drain_is_neither_renamed_nor_returned(slurm: Cluster) -> None:
     slurm.sh("controller", "scontrol update NodeName=n1 State=DRAIN Reason='bob: fan'")
     slurm.record("n1", *XID)
-    slurm.until(lambda: slurm.says("n1") == "FAIL", "the health check tells")
+    slurm.until_says("n1", "FAIL")
     assert slurm.drains() == ""
     slurm.record("n1", "PASS")
-    slurm.until(lambda: slurm.says("n1") == "PASS", "the health check tells")
+    slurm.until_says("n1", "PASS")
     assert slurm.drains() == "" and slurm.reason("n1") == "bob: fan"
 
 
 def test_a_warning_or_an_unknown_drains_nothing(slurm: Cluster) -> None:
     slurm.record("n1", "WARN", "disk.space", "Run: df")
     slurm.record("n2", "PASS", boot_id="of-an-earlier-boot")
-    slurm.until(lambda: slurm.says("n1") == "WARN", "the health check tells")
+    slurm.until_says("n1", "WARN")
     slurm.until(lambda: "earlier boot" in slurm.sh("n2", "cat /run/gpuwright/scheduler-said"), "n2 has looked")
     # What it said before stands for the controller: neither a reason to drain nor one to return.
     assert slurm.says("n2") == "PASS" and slurm.drains() == ""
@@ -61,7 +61,7 @@ def test_the_breaker_holds_when_a_rule_is_wrong(slurm: Cluster) -> None:
     for node in NODES:
         slurm.record(node, *XID)
     for node in NODES:
-        slurm.until(lambda node=node: slurm.says(node) == "FAIL", f"{node} tells")
+        slurm.until_says(node, "FAIL")
     with ThreadPoolExecutor(3) as pool:
         said = "".join(pool.map(lambda _number: slurm.drains(), range(3)))
     assert [slurm.state(node) for node in NODES] == ["idle+drain", "idle"]
@@ -93,10 +93,13 @@ def test_a_prolog_that_refuses_sends_the_job_to_another_node(slurm: Cluster) -> 
     # Slurm's own "Prolog error" does not replace the reason.
     assert slurm.reason("n1") == REASON
     slurm.sh("controller", "scontrol update NodeName=n2 State=UNDRAIN")
+    slurm.until(lambda: slurm.job_state(job) == "PENDING", "the job is requeued, and not held")
+    # Slurm lets two minutes pass before it tries again.
+    slurm.sh("controller", f"scontrol update JobId={job} StartTime=now")
     slurm.until(lambda: slurm.job_state(job) == "COMPLETED", "the job ran elsewhere", 180)
     assert "BatchHost=n2" in slurm.sh("controller", f"scontrol -o show job {job}")
     slurm.record("n1", "PASS")
-    slurm.until(lambda: slurm.says("n1") == "PASS", "the health check tells")
+    slurm.until_says("n1", "PASS")
     assert slurm.drains() == "n1: State=UNDRAIN\n"
 
 

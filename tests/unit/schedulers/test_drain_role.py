@@ -236,7 +236,7 @@ def test_check_mode_leaves_kubernetes_as_it_is(site: Site) -> None:
 # -- a command of the site ---------------------------------------------------------------------------------------------
 
 
-def commands(site: Site, drain: str) -> dict[str, str]:
+def commands(site: Site, drain: str) -> dict[str, Any]:
     """Two programs that write what they were told to `ran`."""
     for name, then in (("offline", drain), ("online", "exit 0")):
         program = site.folder / name

@@ -33,8 +33,8 @@ VERSIONS = ("1.31", kubernetes_validate.latest_version())
     ],
 )
 def test_the_detector_gets_line_and_status(tmp_path: Path, content, expected) -> None:
-    for file in ("kubernetes/node-problem-detector/gpuwright-npd", "gate/gpuwright-verdict"):
-        shutil.copy(REPOSITORY / "deploy" / file, tmp_path)
+    for name in ("kubernetes/node-problem-detector/gpuwright-npd", "gate/gpuwright-verdict"):
+        shutil.copy(REPOSITORY / "deploy" / name, tmp_path)
     file = tmp_path / "record"
     if content:
         write_json(str(file), content)

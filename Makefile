@@ -12,7 +12,7 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-container test-real test-systems test-vm test-numa bench-runtime \
+.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-fleet test-container test-real test-systems test-vm test-numa bench-runtime \
   bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
@@ -98,6 +98,9 @@ gpu-bench: venv ## the same on a GPU, under GPU_PYTHON, by default the interpret
 
 test-container: venv ## slower: the trainer's image built from its Containerfile, on a base made here, and trained with
 	@$(RUN) container
+
+test-fleet: venv ## slower: drains, returns and the breaker on a real Slurm, a controller and two nodes in containers
+	@$(RUN) schedulers
 
 test-vm: venv ## slower: Debian 12 in a virtual machine: boot loader, real reboot, newer kernel, DKMS, boot check (qemu)
 	@$(RUN) vm

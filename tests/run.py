@@ -330,6 +330,14 @@ def container(suite: Suite) -> None:
         suite.add("what containers need", False)
 
 
+def schedulers(suite: Suite) -> None:
+    """A real Slurm in three containers of its own; none of the fleet's hosts."""
+    if call("tests/fleet/install-packages"):
+        pytest_suite(suite, "schedulers", sys.executable, "tests/schedulers")
+    else:
+        suite.add("what containers need", False)
+
+
 def vm(suite: Suite) -> None:
     if call("tests/vm/install-packages"):
         pytest_suite(suite, "vm", sys.executable, "-x", "-s", "tests/vm")
@@ -356,14 +364,15 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "faults": faults,
     "world": world,
     "container": container,
+    "schedulers": schedulers,
     "real": real,
     "systems": systems,
     "vm": vm,
     "numa": numa,
 }
-NEEDS_FLEET = ("molecule", "collection", "system", "interruptions", "faults", "world", "real", "systems", "container")
+NEEDS_FLEET = ("molecule", "collection", "system", "interruptions", "faults", "world", "real", "systems", "container", "schedulers")
 # Lanes besides `all`, which must stay short enough to be run before every change.
-SLOW = ("faults", "world", "real", "systems", "container", "vm", "numa")
+SLOW = ("faults", "world", "real", "systems", "container", "schedulers", "vm", "numa")
 # Beside another kind in `all`: it waits for one host most of the time, as that does.
 BESIDE = {"system": "collection", "interruptions": "collection"}
 # As at a hardened site: nothing may depend on UTC, or on files being readable by default.

@@ -22,6 +22,7 @@ ALONE = (
     "faults",
     "numa",
     "page",
+    "schedulers",
     "testinfra",
     "vm",
     "world",

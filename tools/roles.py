@@ -15,6 +15,9 @@ ALONE = """\
 Used alone, it has the role preflight read the host and decide the plan first, once in a run. Put
 `gpuwright.node.operator_lock` before it where somebody else could change the host at the same time.
 """
+ENTRIES = ("For other roles of this collection, by `tasks_from`.", "For any play, by `tasks_from`.")
+# Roles with one entry point for before the work and one for after it; they need no plan.
+AROUND = ("drain",)
 
 
 def page(role: Path) -> str:
@@ -24,6 +27,17 @@ def page(role: Path) -> str:
     lines = [f"# {role.name}", "", f"{main['short_description'].rstrip('.')}.", ""]
     if role.name in INTERNAL:
         lines += [f"Internal: for {', '.join(callers(role.name))}; not for playbooks of your own.", ""]
+    elif role.name in AROUND:
+        steps = [name for name in entries if name != "main"]
+        lines += ["```yaml", "tasks:"]
+        for number, step in enumerate(steps):
+            lines += ["  # the work"] if number else []
+            lines += [
+                "  - ansible.builtin.include_role:",
+                f"      name: gpuwright.node.{role.name}",
+                f"      tasks_from: {step}",
+            ]
+        lines += ["```", ""]
     else:
         lines += ["```yaml", "roles:", f"  - gpuwright.node.{role.name}", "```", ""]
         if role.name not in ("preflight", "operator_lock", "kickstart"):
@@ -33,7 +47,7 @@ def page(role: Path) -> str:
         lines += [row(name, option) for name, option in main["options"].items()] + [""]
     others = {name: entry for name, entry in entries.items() if name != "main"}
     if others:
-        lines += ["## Entry points", "", "For other roles of this collection, by `tasks_from`.", ""]
+        lines += ["## Entry points", "", ENTRIES[role.name in AROUND], ""]
         lines += [f"* `{name}`: {entry['short_description'].rstrip('.')}." for name, entry in others.items()] + [""]
     return "\n".join([*lines, "Made from `meta/argument_specs.yml` by `make docs`; do not edit it.", ""])
 

@@ -11,6 +11,7 @@ PLAYED = "tests/unit/doctor/test_runtime_faults.py::test_a_fault_is_told_by_doct
 ON_HOST = "tests/faults/test_finished_faults.py::test_a_fault_is_told_by_playbook_doctor_and_page"
 WORLD = "tests/world/test_refused.py::test_it_is_refused"
 TRAINER = "trainer/tests"
+DRAIN = "tests/unit/schedulers/test_drain_role.py"
 
 
 def played(id: str, fault: str, made: str, row: str, scene: str = "") -> Proved:
@@ -83,6 +84,16 @@ ROWS = (
             "a key file with two keys"),
     Proved("reboot.host_key", "a host whose key changed with the reboot", "an sshd with other keys", "it rebooted",
            "tests/unit/roles/test_reboot_host_key.py::test_the_run_ends_in_seconds_and_says_what_to_compare"),
+    Proved("drain.by", "a scheduler that is not known", "`drain_by: pbs`", NOTHING,
+           f"{DRAIN}::test_what_cannot_be_drained_is_refused"),
+    Proved("drain.owner", "a drain that nobody could be asked about", "an empty `drain_owner`", NOTHING,
+           f"{DRAIN}::test_what_cannot_be_drained_is_refused"),
+    Proved("drain.command", "a drain by a command that is not there", "an empty `drain_return_command`", NOTHING,
+           f"{DRAIN}::test_what_cannot_be_drained_is_refused"),
+    Proved("drain.node", "a scheduler that does not answer", "slurmctld cannot be reached", NOTHING,
+           f"{DRAIN}::test_a_controller_that_does_not_answer_is_no_empty_node"),
+    Proved("drain.wait", "a job that does not end in time", "a job longer than `drain_wait_seconds`",
+           "the drain is taken back", f"{DRAIN}::test_after_the_deadline_the_own_drain_is_taken_back"),
     Proved("reboot.unexpected", "a reboot that was none", "the same boot id", "as the host is",
            "tests/unit/roles/test_after_reboot.py::test_a_node_that_came_back"),
     Proved("reboot.pending", "a reboot that nobody allowed", "`system_reboot_policy: never`", "installed, not rebooted",

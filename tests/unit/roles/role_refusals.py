@@ -10,6 +10,15 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[3]
 # By file of a role's tasks and the beginning of the task's name. Those of test_role_refusals.py are not repeated here.
 NOT_FOLLOWED = {
+    ("drain/drain.yml", "Refuse a scheduler"): "test_drain_role.py; the message lists every value",
+    ("drain/drain.yml", "Refuse a drain that nobody"): "test_drain_role.py, where every other play sets it",
+    ("drain/drain.yml", "Refuse a drain by a command"): "test_drain_role.py, in which other plays set both variables",
+    ("drain/return.yml", "Refuse a scheduler"): "test_drain_role.py; the message lists every value",
+    ("drain/slurm_look.yml", "Refuse a node"): "by hand: an administrator looks at the list of nodes",
+    ("drain/slurm_back.yml", "Refuse a node"): "tests/schedulers runs it again when the work has ended",
+    ("drain/kubernetes_look.yml", "Refuse a node"): "by hand: an administrator looks at the list of nodes",
+    ("drain/kubernetes_back.yml", "Refuse a node"): "by hand: the owner of the pods decides about their budgets",
+    ("drain/command_drain.yml", "Refuse a node"): "by hand: the command is the site's",
     ("framework_pytorch/proof.yml", "Stop if a new environment"): "by hand: root looks at the system's Python",
     ("framework_pytorch/lock.yml", "Stop if the plan itself"): "docs/compatibility.md lists those that have one",
     ("framework_pytorch/main.yml", "Refuse packages"): "tests/faults/test_own_package.py runs the playbook",

@@ -1,0 +1,278 @@
+"""The role drain, run by ansible-playbook against stand-ins of Slurm and kubectl; tests/schedulers has a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import REPOSITORY
+from kubectl_stand_in import Kubernetes
+from slurm_stand_in import Slurm
+
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+PLANNED = "gpuwright: planned work: driver 580 (alice)"
+CHECK = "gpuwright: kernel.xid: Run: reboot"
+NOTE = "gpuwright.node/planned-work"
+
+
+class Site:
+    """Plays on this machine, which write the fact that the role leaves after each step."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.slurm = Slurm(folder)
+        self.kubernetes = Kubernetes(folder)
+        for name in ("n1", "n2"):
+            self.slurm.node(name)
+            self.kubernetes.node(name)
+        self.log = ""
+        self.results: list[dict[str, Any]] = []
+
+    def play(self, *steps: str, check: bool = False, **variables: Any) -> int:
+        tasks: list[dict[str, Any]] = []
+        for step in steps:
+            include = {"name": "gpuwright.node.drain", "tasks_from": f"{step}.yml"}
+            tasks.append({"name": step, "ansible.builtin.include_role": include})
+            write = f"printf '%s\\n' {{{{ drain_result | to_json | quote }}}} >> '{self.folder}/results'"
+            tasks.append({"name": "Write the fact", "ansible.builtin.raw": write, "check_mode": False})
+            tasks[-1]["changed_when"] = False
+        play = {"hosts": "all", "gather_facts": False, "become": False, "tasks": tasks}
+        (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
+        hosts = {"n1": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}
+        (self.folder / "inventory.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
+        known = {"drain_owner": "alice", "drain_reason": "driver 580", "__drain_poll_seconds": 1, **variables}
+        known.setdefault("drain_wait_seconds", 2)
+        command = [str(PLAYBOOK), "-i", str(self.folder / "inventory.yml"), str(self.folder / "play.yml")]
+        command += ["-e", json.dumps(known), *(["--check"] if check else [])]
+        environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "PATH": f"{self.slurm.folder}:{os.environ['PATH']}"}
+        done = subprocess.run(
+            command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=200, check=False
+        )
+        self.log = done.stdout + done.stderr
+        written = self.folder / "results"
+        self.results = [json.loads(line) for line in written.read_text().splitlines()] if written.exists() else []
+        written.unlink(missing_ok=True)
+        return done.returncode
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.log.split())
+
+    @property
+    def changed(self) -> int:
+        return int(re.findall(r"changed=(\d+)", self.log)[-1])
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_without_a_scheduler_nothing_is_asked(site: Site) -> None:
+    assert site.play("drain", "return", drain_owner="") == 0, site.log
+    assert site.slurm.read()["log"] == [] and site.kubernetes.changes() == [] and site.changed == 0
+    assert site.results[0] == {"by": "none", "node": "n1", "drained": False, "own": False, "reason": ""}
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"drain_by": "slurm", "drain_owner": " "}, "Set drain_owner"),
+        ({"drain_by": "command"}, "Set both"),
+        ({"drain_by": "command", "drain_command": "true"}, "Set both"),
+        ({"drain_by": "pbs"}, 'drain_by is "pbs", and must be one of none, slurm, kubernetes, command'),
+        ({"drain_by": "slurm", "drain_node": "n9"}, "there is no such node"),
+        ({"drain_by": "kubernetes", "drain_node": "n9"}, 'nodes "n9" not found'),
+    ],
+)
+def test_what_cannot_be_drained_is_refused(site: Site, variables: dict, words: str) -> None:
+    assert site.play("drain", **variables) == 2 and words in site.text.replace('\\"', '"')
+    assert site.slurm.updates() == [] and site.kubernetes.changes() == []
+
+
+# -- Slurm -------------------------------------------------------------------------------------------------------------
+
+
+def test_slurm_is_drained_waited_for_and_returned(site: Site) -> None:
+    site.slurm.change(jobs={"n1": ["7 of bob (RUNNING)"]}, after=[["7 of bob (COMPLETING)"], []])
+    assert site.play("drain", "return", drain_by="slurm", drain_wait_seconds=20) == 0, site.log
+    assert site.results[0] == {"by": "slurm", "node": "n1", "drained": True, "own": True, "reason": PLANNED}
+    assert site.results[1] == {"by": "slurm", "node": "n1", "drained": False, "own": False, "reason": ""}
+    assert site.slurm.updates() == [
+        ["NodeName=n1", "State=DRAIN", f"Reason={PLANNED}"],
+        ["NodeName=n1", "State=RESUME"],
+    ]
+    assert site.changed == 2 and site.slurm.drained() == []
+
+
+def test_a_second_drain_and_a_second_return_change_nothing(site: Site) -> None:
+    site.slurm.node("n1", "idle+drain", PLANNED, since=time.time())
+    assert site.play("drain", drain_by="slurm") == 0, site.log
+    assert site.changed == 0 and site.results[0]["own"] and site.slurm.updates() == []
+    site.slurm.node("n1")
+    assert site.play("return", drain_by="slurm") == 0, site.log
+    assert site.changed == 0 and site.slurm.updates() == []
+
+
+@pytest.mark.parametrize("reason", ["bob: fan", "Prolog error", "gpuwright"])
+def test_an_administrators_drain_is_left_and_said(site: Site, reason: str) -> None:
+    site.slurm.node("n1", "idle+drain", reason, since=time.time())
+    assert site.play("drain", "return", drain_by="slurm") == 0, site.log
+    assert site.slurm.updates() == [] and site.changed == 0 and site.slurm.get("n1")["reason"] == reason
+    assert f"is drained by somebody else ({reason})" in site.text and "is not returned" in site.text
+    assert [result["own"] for result in site.results] == [False, False]
+    assert [result["drained"] for result in site.results] == [True, True]
+
+
+def test_the_drain_of_a_check_is_taken_over_and_put_back_if_the_node_is_not_empty(site: Site) -> None:
+    site.slurm.node("n1", "allocated+drain", CHECK, since=time.time())
+    assert site.play("drain", drain_by="slurm") == 0, site.log
+    assert site.slurm.get("n1")["reason"] == PLANNED
+    site.slurm.node("n1", "allocated+drain", CHECK, since=time.time())
+    site.slurm.change(jobs={"n1": ["7 of bob (RUNNING)"]})
+    assert site.play("drain", drain_by="slurm", drain_wait_seconds=1) == 2
+    assert site.slurm.get("n1")["reason"] == CHECK and site.slurm.drained() == ["n1"]
+
+
+def test_after_the_deadline_the_own_drain_is_taken_back(site: Site) -> None:
+    site.slurm.change(jobs={"n1": ["7 of bob (RUNNING)", "8 of eve (SUSPENDED)"]})
+    assert site.play("drain", drain_by="slurm", drain_wait_seconds=1) == 2
+    assert (
+        "did not become empty within drain_wait_seconds (1 s): on it: 7 of bob (RUNNING), 8 of eve (SUSPENDED)."
+        in site.text
+    )
+    assert "Its drain was taken back" in site.text and "[drain.wait]" in site.text
+    assert site.slurm.drained() == [] and site.results == []
+
+
+def test_after_the_deadline_an_administrators_drain_stays(site: Site) -> None:
+    site.slurm.node("n1", "allocated+drain", "bob: fan", since=time.time())
+    site.slurm.change(jobs={"n1": ["7 of bob (RUNNING)"]})
+    assert site.play("drain", drain_by="slurm", drain_wait_seconds=0) == 2
+    assert "It stays drained by somebody else" in site.text and site.slurm.updates() == []
+
+
+def test_a_controller_that_does_not_answer_is_no_empty_node(site: Site) -> None:
+    site.slurm.change(refuses="Unable to contact slurm controller (connect failure)")
+    assert site.play("drain", drain_by="slurm") == 2
+    assert "Unable to contact slurm controller" in site.text and "[drain.node]" in site.text
+
+
+def test_check_mode_is_true_and_changes_nothing(site: Site) -> None:
+    site.slurm.change(jobs={"n1": ["7 of bob (RUNNING)"]})
+    assert site.play("drain", "return", check=True, drain_by="slurm") == 0, site.log
+    assert site.slurm.updates() == [] and site.changed == 1 and "State=DRAIN" in site.text
+    assert [(result["drained"], result["own"]) for result in site.results] == [(False, False)] * 2
+    site.slurm.node("n1", "idle+drain", PLANNED, since=time.time())
+    assert site.play("return", check=True, drain_by="slurm") == 0, site.log
+    assert site.slurm.updates() == [] and site.changed == 1 and site.results[0]["drained"]
+
+
+# -- Kubernetes --------------------------------------------------------------------------------------------------------
+
+
+def test_kubernetes_is_cordoned_drained_and_returned(site: Site) -> None:
+    site.kubernetes.change(pods=["gan-train-0"])
+    assert site.play("drain", drain_by="kubernetes", drain_wait_seconds=900) == 0, site.log
+    node = site.kubernetes.get("n1")
+    assert node["spec"] == {"unschedulable": True} and node["metadata"]["annotations"] == {NOTE: PLANNED}
+    condition = site.kubernetes.condition("n1")
+    assert (condition["status"], condition["message"]) == ("True", PLANNED)
+    assert site.kubernetes.changes() == ["patch", "annotate", "cordon", "drain"]
+    drain = next(words for words in site.kubernetes.read()["log"] if words[0] == "drain")
+    assert drain == ["drain", "n1", "--timeout=900s", "--ignore-daemonsets", "--delete-emptydir-data"]
+    assert site.results[0] == {"by": "kubernetes", "node": "n1", "drained": True, "own": True, "reason": PLANNED}
+    assert site.play("return", drain_by="kubernetes") == 0, site.log
+    node = site.kubernetes.get("n1")
+    assert node["spec"] == {} and node["metadata"]["annotations"] == {}
+    assert site.kubernetes.condition("n1")["status"] == "False" and not site.results[0]["drained"]
+
+
+def test_a_second_time_kubernetes_changes_nothing(site: Site) -> None:
+    site.kubernetes.node("n1", True, {NOTE: PLANNED})
+    assert site.play("drain", drain_by="kubernetes") == 0, site.log
+    assert site.changed == 0 and site.results[0]["own"]
+    site.kubernetes.node("n1")
+    assert site.play("return", drain_by="kubernetes") == 0, site.log
+    assert site.changed == 0 and site.kubernetes.changes() == ["drain"]
+
+
+def test_an_administrators_cordon_is_left_and_said(site: Site) -> None:
+    site.kubernetes.node("n1", True)
+    assert site.play("drain", "return", drain_by="kubernetes") == 0, site.log
+    assert site.kubernetes.get("n1")["spec"] == {"unschedulable": True} and site.kubernetes.changes() == ["drain"]
+    assert "is cordoned by somebody else" in site.text and "is not returned" in site.text
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_pods_that_stay_are_named_and_only_our_cordon_is_taken_back(site: Site, own: bool) -> None:
+    site.kubernetes.node("n1", not own)
+    site.kubernetes.change(pods=["gan-train-0", "web-1"], stays=["web-1"])
+    assert site.play("drain", drain_by="kubernetes", drain_wait_seconds=0) == 2
+    said = site.text.replace('\\"', '"')
+    assert 'pods/"web-1"' in said and "disruption budget" in said and "[drain.wait]" in said
+    assert ("Its cordon was taken back" in said) is own
+    assert site.kubernetes.get("n1")["spec"] == ({} if own else {"unschedulable": True})
+    # 0 would be no limit for kubectl.
+    assert "--timeout=1s" in next(words for words in site.kubernetes.read()["log"] if words[0] == "drain")
+
+
+def test_check_mode_leaves_kubernetes_as_it_is(site: Site) -> None:
+    assert site.play("drain", check=True, drain_by="kubernetes") == 0, site.log
+    assert site.kubernetes.changes() == [] and site.changed == 1 and not site.results[0]["drained"]
+    site.kubernetes.node("n1", True, {NOTE: PLANNED})
+    assert site.play("return", check=True, drain_by="kubernetes") == 0, site.log
+    assert site.kubernetes.changes() == [] and site.changed == 1 and site.results[0]["drained"]
+
+
+# -- a command of the site ---------------------------------------------------------------------------------------------
+
+
+def commands(site: Site, drain: str) -> dict[str, Any]:
+    """Two programs that write what they were told to `ran`."""
+    for name, then in (("offline", drain), ("online", "exit 0")):
+        program = site.folder / name
+        program.write_text(f'#!/bin/sh\necho "{name} $GPUWRIGHT_NODE $GPUWRIGHT_REASON" >> {site.folder}/ran\n{then}\n')
+        program.chmod(0o755)
+    return {"drain_command": f"{site.folder}/offline", "drain_return_command": f"{site.folder}/online"}
+
+
+def ran(site: Site) -> list[str]:
+    file = site.folder / "ran"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def test_a_command_drains_and_returns(site: Site) -> None:
+    words = commands(site, "exit 0")
+    assert site.play("drain", "return", drain_by="command", **words) == 0, site.log
+    assert ran(site) == [f"offline n1 {PLANNED}", f"online n1 {PLANNED}"]
+    assert [result["own"] for result in site.results] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("then", "said"), [("echo no licence >&2; exit 3", "no licence"), ("exec sleep 4242", "it took longer")]
+)
+def test_a_command_that_fails_or_takes_too_long_is_undone(site: Site, then: str, said: str) -> None:
+    assert site.play("drain", drain_by="command", drain_wait_seconds=2, **commands(site, then)) == 2
+    assert [line.split()[0] for line in ran(site)] == ["offline", "online"]
+    assert said in site.text and "[drain.wait]" in site.text, site.log
+    # A command whose time is over does not go on working.
+    assert subprocess.run(["pgrep", "-f", "^sleep 4242$"], capture_output=True).returncode == 1
+
+
+def test_a_command_returns_only_what_this_run_drained(site: Site) -> None:
+    assert site.play("return", drain_by="command", **commands(site, "exit 0")) == 0, site.log
+    assert ran(site) == [] and "was not drained by this run" in site.text
+
+
+def test_check_mode_runs_no_command(site: Site) -> None:
+    assert site.play("drain", "return", check=True, drain_by="command", **commands(site, "exit 0")) == 0, site.log
+    assert ran(site) == [] and site.changed == 1

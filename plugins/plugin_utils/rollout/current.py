@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +81,12 @@ def _prepared(group: str) -> list[list[str]]:
             f"rollout {asked.name} is under way: process {old['run']['pid']} of {old['run']['who']}; wait until it has "
             "ended, or begin another one with -e gpuwright_rollout=NAME [rollout.running]"
         )
+    variables = _variables(group)
+    found = settings.misplaced(extra, variables)
+    if found:
+        raise RolloutError("; ".join(found))
     known = [host.name for host in now.manager._inventory.get_hosts(group, ignore_limits=True)]
-    plans = _plans(group, [*tags, "-", *skipped])
+    plans = _plans(variables, [*tags, "-", *skipped])
     made = record.begun(old, asked.name, inventory, plans, known, asked.again)
     made["rules"] = {
         "batches": list(asked.batches), "down_at_once": asked.down, "breaker_percent": asked.breaker
@@ -121,14 +125,17 @@ def _second_turn() -> list[list[str]]:
     return parts
 
 
-def _plans(group: str, tags: Sequence[str]) -> dict[str, str]:
-    """The digest of the plan of each host that the limit selects, in the inventory's order."""
+def _variables(group: str) -> dict[str, Mapping[str, Any]]:
+    """The variables of each host that the limit selects, as they are stored, in the inventory's order."""
+    hosts = now.manager._inventory.get_hosts(group)
+    return {host.name: now.manager.get_vars(host=host, include_hostvars=False) for host in hosts}
+
+
+def _plans(variables: Mapping[str, Mapping[str, Any]], tags: Sequence[str]) -> dict[str, str]:
+    """The digest of the plan of each host."""
     roles = [folder.name for folder in (ROOT / "roles").iterdir() if folder.is_dir()]
     common = " ".join([digest.folder_digest(ROOT / "roles"), *tags])
-    return {
-        host.name: digest.plan_digest(now.manager.get_vars(host=host, include_hostvars=False), roles, common)
-        for host in now.manager._inventory.get_hosts(group)
-    }
+    return {host: digest.plan_digest(own, roles, common) for host, own in variables.items()}
 
 
 def log_folder() -> Path:

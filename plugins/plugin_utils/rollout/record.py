@@ -21,6 +21,7 @@ from . import judge
 SCHEMA = 1
 STATES = (judge.PENDING, judge.BEGUN, judge.WAITING, judge.DONE, judge.SKIPPED, judge.FAILED, judge.LOST)
 KEYS = {"schema", "rollout", "inventory", "starts", "kept", "run", "ended", "stopped", "rules", "batches", "hosts"}
+RUN_KEYS = {"machine", "pid", "started", "controller", "who"}
 HOST_KEYS = {"state", "batch", "start", "plan", "since", "why"}
 Record = dict[str, Any]
 
@@ -121,7 +122,9 @@ def now() -> str:
 def _is_record(found: Any) -> bool:
     if not isinstance(found, dict) or not set(found) >= KEYS or found["schema"] != SCHEMA:
         return False
-    hosts = found["hosts"]
+    hosts, run = found["hosts"], found["run"]
+    if not isinstance(run, dict) or (run and not set(run) >= RUN_KEYS):
+        return False
     return isinstance(hosts, dict) and all(
         isinstance(host, dict) and set(host) >= HOST_KEYS and host["state"] in STATES for host in hosts.values()
     )

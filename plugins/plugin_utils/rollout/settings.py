@@ -56,6 +56,16 @@ def problems(extra: Mapping[str, Any], run_tags: Iterable[str], skip_tags: Itera
     return found
 
 
+def misplaced(extra: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Variables of the run that the inventory has, where they would be ignored without a word."""
+    names = sorted({name for own in hosts.values() for name in KNOWN if name in own} - set(map(str, extra)))
+    return [
+        f"{name} is set in the inventory, where it has no effect: give it on the command line with -e "
+        "[rollout.variable]"
+        for name in names
+    ]
+
+
 def settings(extra: Mapping[str, Any]) -> Settings:
     """Of extra variables without problems."""
     batches = extra.get(BATCHES, DEFAULT_BATCHES)

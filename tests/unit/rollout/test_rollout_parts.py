@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.filter.variables import variable_problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import batches, digest, judge, settings, table
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,6 +62,17 @@ def test_every_host_has_one_batch_and_none_is_too_large(count: int, entries: lis
 def test_one_clear_error_for_each_wrong_value(extra: dict[str, Any], words: str) -> None:
     (found,) = settings.problems(extra, [], [])
     assert words in found and found.endswith("]") and "[rollout." in found
+
+
+def test_a_variable_of_the_run_has_no_place_in_the_inventory() -> None:
+    hosts = {"a": {"gpuwright_batches": [1], "gpuwright_busy": "wait"}, "b": {"gpuwright_down_at_once": 1}}
+    found = settings.misplaced({"gpuwright_down_at_once": 1}, hosts)
+    assert [line.split()[0] for line in found] == ["gpuwright_batches"] and found[0].endswith("[rollout.variable]")
+
+
+def test_preflight_knows_the_variables_of_a_rollout() -> None:
+    specs = {"system_busy": {"gpuwright_busy": {"type": "str"}}}
+    assert variable_problems(dict.fromkeys(settings.KNOWN, 1), specs) == []
 
 
 @pytest.mark.parametrize(

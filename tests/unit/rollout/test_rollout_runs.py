@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -127,6 +128,17 @@ def test_idle_hosts_come_first_and_busy_ones_are_waited_for(rollout: Rollout) ->
     assert "a3: busy: a3 is in use by bob." in done.stdout and "Stopped" not in done.stdout
 
 
+def test_a_node_is_drained_before_the_first_change_and_returned_once_it_is_verified(rollout: Rollout) -> None:
+    (rollout.folder / "roles/drain/tasks").mkdir(parents=True)
+    for word in ("drain", "return"):
+        rollout.site.tasks("drain", [rollout.site.mark(word)], f"{word}.yml")
+    rollout.fault("a2", "failed")
+    done = rollout.run("-e", "drain_by=slurm", batches=[1, 1])
+    assert done.returncode == 2
+    # A node that did not come through stays drained.
+    assert reached(done.stdout) == {"a1": ["drain", *ALL, "return"], "a2": ["drain"]}, done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -142,7 +154,8 @@ def test_what_cannot_be_done_is_refused_before_any_host(rollout: Rollout, argume
     assert said.count("ERROR!") == 1 and reached(done.stdout) == {}
 
 
-def test_a_killed_controller_leaves_a_record_that_a_second_start_continues(rollout: Rollout) -> None:
+def start(rollout: Rollout) -> subprocess.Popen[bytes]:
+    """A rollout whose second batch hangs; returns once that has begun."""
     rollout.fault("a2", "hangs")
     rollout.site.write()
     command = [str(PLAYBOOK), "-i", "hosts.yml", "playbooks/rollout.yml", "-e", '{"gpuwright_batches": [1, 2]}']
@@ -156,6 +169,21 @@ def test_a_killed_controller_leaves_a_record_that_a_second_start_continues(rollo
     while not list((rollout.folder / "logs").glob("*.json")) or rollout.states()["a2"] != "begun":
         assert run.poll() is None and time.monotonic() < deadline, (rollout.folder / "out").read_text()
         time.sleep(0.2)
+    return run
+
+
+def test_ctrl_c_ends_with_the_table(rollout: Rollout) -> None:
+    run = start(rollout)
+    os.killpg(run.pid, signal.SIGINT)
+    run.wait(60)
+    out = (rollout.folder / "out").read_text()
+    assert run.returncode != 0 and re.search(r"^  done +1  a1$", out, re.MULTILINE), out
+    assert re.search(r"^  unfinished +2  a2, a3$", out, re.MULTILINE) and "not reached    2  a4, a5" in out
+    assert out.count("To continue with those") == 1 and rollout.record()["ended"]
+
+
+def test_a_killed_controller_leaves_a_record_that_a_second_start_continues(rollout: Rollout) -> None:
+    run = start(rollout)
     second = rollout.run(batches=[1, 2])
     assert second.returncode == 1 and "[rollout.running]" in second.stdout, second.stdout
     os.killpg(run.pid, signal.SIGKILL)

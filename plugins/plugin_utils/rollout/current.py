@@ -134,7 +134,7 @@ def _variables(group: str) -> dict[str, Mapping[str, Any]]:
 def _plans(variables: Mapping[str, Mapping[str, Any]], tags: Sequence[str]) -> dict[str, str]:
     """The digest of the plan of each host."""
     roles = [folder.name for folder in (ROOT / "roles").iterdir() if folder.is_dir()]
-    common = " ".join([digest.folder_digest(ROOT / "roles"), *tags])
+    common = " ".join([digest.toolkit_digest(ROOT), *tags])
     return {host: digest.plan_digest(own, roles, common) for host, own in variables.items()}
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 from ansible.parsing.yaml.objects import AnsibleVaultEncryptedUnicode
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.command import SECRET
+from ansible_collections.gpuwright.node.plugins.plugin_utils.trainer_wheel import source_digest
 
 LENGTH = 16
+PARTS = ("library", "plugins", "roles")
 
 
 def plan_digest(variables: Mapping[str, Any], roles: Iterable[str], common: str) -> str:
@@ -26,13 +28,19 @@ def plan_digest(variables: Mapping[str, Any], roles: Iterable[str], common: str)
     return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
 
 
-def folder_digest(folder: Path) -> str:
-    """Of every file below a folder: with another release of the roles, a host is not done any more."""
-    total = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.suffix != ".pyc":
-            total.update(f"{path.relative_to(folder)}\0".encode())
-            total.update(hashlib.sha256(path.read_bytes()).digest())
+def toolkit_digest(root: Path) -> str:
+    """Of what this release of the toolkit does on a node: with another one, a host is not done any more.
+
+    root  folder of the checkout, or of the installed collection
+    """
+    total = hashlib.sha256(source_digest(root / "trainer").encode())
+    for folder in PARTS:
+        for path in sorted((root / folder).rglob("*")):
+            # A wheel of the trainer is built by the first run that needs it.
+            name = path.relative_to(root)
+            if path.is_file() and not {"wheels", "__pycache__"} & set(name.parts):
+                total.update(f"{name}\0".encode())
+                total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,3 +185,20 @@ def test_the_last_table_has_every_host_once_and_each_reason_once() -> None:
     rows = [f"  {word:<11}    {hosts}" for word, hosts in {**groups, "not reached": "2  c-0, c-1"}.items()]
     for line in (*rows, "b-0: verify: b-0 is wrong", "b-2: busy: alice", "Stopped: too many [x.y]"):
         assert text.count(line) == 1, (line, text)
+
+
+def test_a_plan_is_another_one_with_another_release_of_the_toolkit(tmp_path: Path) -> None:
+    trainer = ("trainer/gan_trainer/a.py", "trainer/README.md", "trainer/pyproject.toml")
+    for name in ("roles/a/tasks/main.yml", "library/m.py", "plugins/p.py", *trainer):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    before = digest.toolkit_digest(tmp_path)
+    # What runs leave behind is none.
+    for name in ("roles/model_trainer/files/wheels/trainer.whl", "plugins/__pycache__/p.cpython-311.pyc"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("2")
+    assert digest.toolkit_digest(tmp_path) == before
+    for name in ("roles/a/tasks/main.yml", "trainer/gan_trainer/a.py", "library/m.py"):
+        (tmp_path / name).write_text("2")
+        assert digest.toolkit_digest(tmp_path) != before
+        before = digest.toolkit_digest(tmp_path)

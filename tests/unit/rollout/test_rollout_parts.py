@@ -66,6 +66,7 @@ def test_one_clear_error_for_each_wrong_value(extra: dict[str, Any], words: str)
 
 
 def test_a_variable_of_the_run_has_no_place_in_the_inventory() -> None:
+    hosts: dict[str, dict[str, Any]]
     hosts = {"a": {"gpuwright_batches": [1], "gpuwright_busy": "wait"}, "b": {"gpuwright_down_at_once": 1}}
     found = settings.misplaced({"gpuwright_down_at_once": 1}, hosts)
     assert [line.split()[0] for line in found] == ["gpuwright_batches"] and found[0].endswith("[rollout.variable]")

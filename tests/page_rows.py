@@ -104,6 +104,11 @@ README = (
         LANE,
         file=("tests/unit/playbooks/test_scan_playbook.py", '"playbooks/scan.yml"'),
     ),
+    Row(
+        "ansible-playbook playbooks/rollout.yml",
+        LANE,
+        file=("tests/unit/rollout/rollout_site.py", '"playbooks/rollout.yml"'),
+    ),
     Row("make collection", LANE, file=("tests/collection/conftest.py", '[*galaxy, "build", ')),
     Row("make test", NOT_HERE, reason="it is what runs this"),
     Row("make test-real", NOT_HERE, reason="a lane of its own, which takes as long as all of make test"),

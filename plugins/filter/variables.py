@@ -21,6 +21,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.checks.all import C
 from ansible_collections.gpuwright.node.plugins.module_utils.checks.waivers.rules import problems_of_skips
 from ansible_collections.gpuwright.node.plugins.module_utils.launch.job import read_job
 from ansible_collections.gpuwright.node.plugins.module_utils.launch.runtime_policy import LaunchError
+from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout.settings import KNOWN as ROLLOUT
 from jinja2 import Undefined
 
 # The trainer's settings are known from its own files, without torch.
@@ -59,8 +60,7 @@ JOB_KEYS = ("command", "gpus", "processes", "torchrun", "share", "environment")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Characters that a systemd instance and a file name accept unchanged.
 INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-# Variables for the run as a whole, set on the command line.
-OF_THE_RUN = ("gpuwright_hosts", "gpuwright_lock")
+OF_THE_RUN = ("gpuwright_hosts", "gpuwright_lock", *ROLLOUT)  # Variables of a whole run, from the command line.
 # Names from earlier releases; they are refused, so that nobody believes that they still have an effect.
 RENAMED = {
     "system_driver_reboot": "system_reboot_policy",

@@ -28,6 +28,7 @@ def report_folder() -> Path:
 
 # Callbacks of this run. A checkout's are found both beside its playbooks, whatever ansible.cfg says, and by full name.
 _callbacks: set[str] = set()
+OWN_CONTINUATION = "a continuation of its own"
 
 
 def first_callback(name: str) -> bool:
@@ -40,3 +41,12 @@ def first_callback(name: str) -> bool:
 def callback_enabled(name: str) -> bool:
     """Whether this run has that callback: somebody else's ansible.cfg may not name it."""
     return name in _callbacks
+
+
+def continues_otherwise() -> None:
+    """This run says itself how it is continued, so the summary does not."""
+    _callbacks.add(OWN_CONTINUATION)
+
+
+def is_continued_otherwise() -> bool:
+    return OWN_CONTINUATION in _callbacks

@@ -69,6 +69,7 @@ LONGEST = (
     "training/test_environment_damage.py",
     "training/test_environment_modes.py",
     "training/test_package_lock.py",
+    "rollout/test_rollout_runs.py",
     "roles/test_busy_layers.py",
     "plan/test_matrix_refresh.py",
     "doctor/test_gpu_doctor.py",

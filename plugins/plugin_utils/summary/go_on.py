@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from ansible import context
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import is_continued_otherwise
 
 from . import command
 from .rows import DONE, Row
@@ -25,7 +26,7 @@ def lines(nodes: Sequence[Row], selected: Iterable[str], own: bool) -> list[str]
     done = {row.host for row in nodes if row.word in DONE}
     every = {row.host for row in nodes if row.host != "localhost"} | set(selected)
     wanted = sorted(every - done)
-    if not wanted or any(row.host == "localhost" for row in nodes):
+    if not wanted or is_continued_otherwise() or any(row.host == "localhost" for row in nodes):
         return []
     # Within a play's hosts, "all" means all of them, whatever their group.
     limit = context.CLIARGS.get("subset") or (None if own else "all")

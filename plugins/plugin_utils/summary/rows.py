@@ -12,7 +12,7 @@ from .words import counted, printable
 # Worst first. LOST: no longer reachable. STOPPED: a task failed. DONE: all tasks of a run that verifies nothing.
 # CHECKED: what a run in check mode would change.
 FAILED = ("LOST", "STOPPED", "FAIL", "UNKNOWN")
-LEFT_OUT = ("unreachable", "refused", "locked", "busy")
+LEFT_OUT = ("unreachable", "refused", "locked", "busy", "not reached")
 DONE = ("WARN", "CHECKED", "DONE", "PASS")
 ORDER = (*FAILED, *LEFT_OUT, *DONE)
 BAD_VERDICTS = ("FAIL", "UNKNOWN")

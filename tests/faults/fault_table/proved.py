@@ -12,6 +12,7 @@ ON_HOST = "tests/faults/test_finished_faults.py::test_a_fault_is_told_by_playboo
 WORLD = "tests/world/test_refused.py::test_it_is_refused"
 TRAINER = "trainer/tests"
 DRAIN = "tests/unit/schedulers/test_drain_role.py"
+ROLLOUT, PARTS = "tests/unit/rollout/test_rollout_runs.py", "tests/unit/rollout/test_rollout_parts.py"
 
 
 def played(id: str, fault: str, made: str, row: str, scene: str = "") -> Proved:
@@ -67,6 +68,36 @@ ROWS = (
            f"{BARE}::test_check_mode_on_a_bare_host_changes_nothing", 0),
     Proved("", "a login in an address", "a canary in every address, at -vvv --diff", "it is shown nowhere",
            "tests/unit/roles/test_system_repository.py::test_apt_logs_in_and_nobody_reads_how", 0),
+    # Rollouts: a canary, and what the others do then.
+    Proved("rollout.canary", "a canary is lost in its batch", "its connection is gone", "no other batch began",
+           f"{ROLLOUT}::test_a_canary_that_does_not_come_through_stops_within_its_batch[lost-of-two]", 4),
+    Proved("rollout.canary", "a canary fails", "a task that fails", "no other batch began",
+           f"{ROLLOUT}::test_a_canary_that_does_not_come_through_stops_within_its_batch[fails]"),
+    Proved("rollout.canary", "a canary hangs", "a task that never ends", "no other batch began",
+           f"{ROLLOUT}::test_a_canary_that_does_not_come_through_stops_within_its_batch[hangs]"),
+    Proved("rollout.canary", "a canary does not come back", "a wait that ends in vain", "no other batch began",
+           f"{ROLLOUT}::test_a_canary_that_does_not_come_through_stops_within_its_batch[never-back]"),
+    Proved("rollout.breaker", "too many hosts of a rollout are lost", "one of three, where 10 % may be",
+           "no other batch began", f"{ROLLOUT}::test_the_breaker_lets_a_few_fail_and_stops_at_more", 4),
+    Proved("rollout.running", "the same rollout twice at once", "a second start while the first runs", NOTHING,
+           f"{ROLLOUT}::test_a_killed_controller_leaves_a_record_that_a_second_start_continues", 1),
+    Proved("", "the controller of a rollout is killed", "SIGKILL to all of its processes",
+           "the record; a second start continues",
+           f"{ROLLOUT}::test_a_killed_controller_leaves_a_record_that_a_second_start_continues", -9),
+    Proved("rollout.batches", "batches that are none", "gpuwright_batches: [0]", NOTHING,
+           f"{ROLLOUT}::test_what_cannot_be_done_is_refused_before_any_host", 1),
+    Proved("rollout.tags", "a rollout without verification", "--tags system", NOTHING,
+           f"{ROLLOUT}::test_what_cannot_be_done_is_refused_before_any_host", 1),
+    Proved("rollout.variable", "a misspelt variable of a rollout", "gpuwright_batchs", NOTHING,
+           f"{ROLLOUT}::test_what_cannot_be_done_is_refused_before_any_host", 1),
+    Proved("rollout.number", "a limit that is no number", "gpuwright_down_at_once: -1", NOTHING,
+           f"{PARTS}::test_one_clear_error_for_each_wrong_value", 1),
+    Proved("rollout.name", "a rollout whose name is a path", "gpuwright_rollout: ../x", NOTHING,
+           f"{PARTS}::test_one_clear_error_for_each_wrong_value", 1),
+    Proved("rollout.down", "too many hosts are down", "one failed, and one may be down", "no other host began",
+           f"{PARTS}::test_no_more_hosts_begin_than_may_be_down"),
+    Proved("rollout.record", "a damaged record of a rollout", "half of a file", NOTHING,
+           "tests/unit/rollout/test_rollout_record.py::test_a_damaged_record_is_no_new_rollout", 1),
     refused("contact.sudo_password", "sudo wants a password", "no NOPASSWD, and none given",
             "sudo with a password, none given"),
     refused("contact.sudo_refused", "sudo refuses the password", "a wrong one",

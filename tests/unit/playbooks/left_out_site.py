@@ -90,8 +90,11 @@ class Site:
         """CUDA 13 knows no V100."""
         self.host(name, "V100", **{"system_cuda_version": "13.0", **variables})
 
-    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def write(self) -> None:
         (self.folder / "hosts.yml").write_text(json.dumps({"gpu_nodes": {"hosts": self.hosts}}))
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        self.write()
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
         return subprocess.run(
             [str(PLAYBOOK), "-i", "hosts.yml", *arguments],

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the record of a rollout while it runs, and ends it with a table, however it ends."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: rollout
+type: aggregate
+short_description: What became of every host of a rollout, and the command that continues it
+description:
+  - Only a callback sees hosts that cannot be reached, and the end of a run that stopped early. It notes both in the
+    record of the rollout, and prints a table of all hosts at the end.
+  - In playbooks that are no rollout it does nothing.
+options: {}
+"""
+
+import atexit
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ansible import constants as C
+from ansible import context
+from ansible.plugins.callback import CallbackBase
+from ansible_collections.gpuwright.node.plugins.filter.reach_failure import reach_failure
+from ansible_collections.gpuwright.node.plugins.plugin_utils import started
+from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import current, judge, record, table
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import command, rows
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import printable, width
+
+if TYPE_CHECKING:
+    from ansible.executor.task_result import TaskResult
+
+LOOKUP = "gpuwright.node.rollout"
+LEFT_OUT, WAITING = "gpu_node_left_out", "gpu_node_waiting"
+# What became of a host that a role has left out. Whoever works there is no fault of what is rolled out.
+OF_KIND = {"busy": judge.SKIPPED, "locked": judge.SKIPPED, "unreachable": judge.LOST, "refused": judge.FAILED}
+
+
+def unexplained(found: record.Record) -> list[str]:
+    """Hosts that were to begin in this run and did not."""
+    return [host for host in record.in_state(found, judge.PENDING) if not found["hosts"][host]["why"]]
+
+
+class CallbackModule(CallbackBase):
+    """The one that writes the record between tasks; the action of the same name writes it during its own."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "gpuwright.node.rollout"
+    # It is beside a checkout's playbooks, so it is also loaded with an ansible.cfg that does not name it.
+    CALLBACK_NEEDS_ENABLED = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disabled = not started.first_callback("rollout")
+        self._active = False
+        self._warned = False
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        plays = [play for play in playbook.get_plays() if LOOKUP in str(play.hosts)]
+        self._active = bool(plays)
+        if plays:
+            current.begin(plays[0].get_variable_manager())
+            started.continues_otherwise()
+            # Ctrl-C ends a run without the event that prints the table.
+            atexit.register(self._end)
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        if not self._active or current.now.path is None:
+            return
+        hosts = {host.name for host in play.get_variable_manager()._inventory.get_hosts(play.hosts)}
+        parts = [part for turn in current.now.turns.values() for part in turn]
+        for number, part in enumerate(parts, 1):
+            if hosts and hosts <= set(part):
+                self._display.display(f"Batch {number} of {len(parts)}: {table.names(part, width())}")
+
+    def v2_runner_on_ok(self, result: TaskResult) -> None:
+        if not self._active or result._task.action.rpartition(".")[2] != "set_fact":
+            return
+        facts = result._result.get("ansible_facts") or {}
+        told = facts.get(LEFT_OUT)
+        if isinstance(told, dict) and told.get("kind") in OF_KIND:
+            problem = (told.get("problems") or [{"problem": told.get("reason")}])[0]
+            self._note(result, OF_KIND[told["kind"]], f"{told['kind']}: {problem.get('problem') or 'no reason given'}")
+        elif facts.get(WAITING):
+            self._note(result, judge.WAITING, f"busy: {facts[WAITING]}")
+
+    def v2_runner_on_failed(self, result: TaskResult, ignore_errors: bool = False) -> None:
+        if self._active and not ignore_errors:
+            role = result._task._role
+            place = role.get_name(include_role_fqcn=False) if role else result.task_name
+            self._note(result, judge.FAILED, f"{place}: {rows.failure_text(result._result)}")
+
+    def v2_runner_on_unreachable(self, result: TaskResult) -> None:
+        if self._active and result._task.ignore_unreachable is not True:
+            name = result._host.get_name()
+            told = reach_failure(str(result._result.get("msg") or ""), name, {})
+            self._note(result, judge.LOST, f'in "{printable(result.task_name)}": {told["problem"]}')
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        self._end()
+
+    def _note(self, result: TaskResult, state: str, why: str) -> None:
+        """A host that was left out has its reason already; that it then fails is how a role leaves it out."""
+        name = result._host.get_name()
+        found = self._read()
+        if found and name in found["hosts"] and found["hosts"][name]["state"] in (judge.BEGUN, judge.FAILED):
+            self._write(record.with_state(found, [name], state, printable(why)))
+
+    def _end(self) -> None:
+        atexit.unregister(self._end)
+        found = self._read() if self._active and current.main() else None
+        self._active = False
+        if found is None:
+            return
+        rules = found["rules"]
+        if not found["stopped"]:
+            found["stopped"] = judge.broken(found["hosts"], found["starts"], rules["breaker_percent"])
+        if not found["stopped"] and unexplained(found):
+            found["stopped"] = "the run ended before the other batches: every host of a batch failed, or it was ended"
+        found["ended"] = record.now()
+        self._write(found)
+        for line in table.end(found, width()):
+            self._display.display(line, color=C.COLOR_ERROR if line.startswith("Stopped") else None)
+        self._display.display(f"Record: {current.now.path}")
+        if any(row["state"] != judge.DONE for row in judge.of_start(found["hosts"], found["starts"]).values()):
+            inventory = os.environ.get("ANSIBLE_INVENTORY", "")
+            line, secret = command.go_on(sys.argv, context.CLIARGS, None, inventory)
+            self._display.display(f"To continue with those that are not done: {printable(line)}")
+            if secret:
+                self._display.display(
+                    f"  and again with -e for {', '.join(map(printable, secret))}, which may be secret."
+                )
+
+    def _read(self) -> record.Record | None:
+        try:
+            return record.read(current.now.path) if current.now.path else None
+        except record.RecordError as error:
+            self._warn(error)
+            return None
+
+    def _write(self, changed: record.Record) -> None:
+        try:
+            if current.now.path:
+                record.write(current.now.path, changed)
+        except record.RecordError as error:
+            # The host then stays "begun" in the record, with which no other batch begins.
+            self._warn(error)
+
+    def _warn(self, error: record.RecordError) -> None:
+        if not self._warned:
+            self._warned = True
+            self._display.warning(str(error))

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rollout of this process: prepared once, before the first host is contacted. Workers are forks and know it too."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible import constants as C
+from ansible import context
+from ansible.plugins.loader import callback_loader
+from ansible.utils.display import Display
+from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import ROOT, report_folder
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import width
+
+from . import batches, digest, judge, record, settings, table
+
+SCREEN = "gpuwright.node.screen"
+
+
+@dataclasses.dataclass
+class Rollout:
+    """`manager` is Ansible's variable manager, from the callback; `turns` the batches that each play was given."""
+
+    manager: Any = None
+    path: Path | None = None
+    turns: dict[str, list[list[str]]] = dataclasses.field(default_factory=dict)
+
+
+# Replaced at the start of each playbook, by the callback.
+now: Rollout = Rollout()
+
+
+class RolloutError(Exception):
+    """Why the rollout cannot begin: one sentence for each problem."""
+
+
+def begin(manager: Any) -> None:
+    """A playbook begins that has a rollout."""
+    global now
+    now = Rollout(manager=manager)
+
+
+def main() -> bool:
+    """Whether this is the process of ansible-playbook itself: a worker that is ended runs its exit handlers, too."""
+    return os.getpid() == runs.main_pid()
+
+
+def batches_of(group: str, turn: str) -> list[list[str]]:
+    """The batches of a turn: `idle` has all hosts, `busy` those that were busy in the first turn. RolloutError."""
+    if now.manager is None:
+        raise RolloutError(
+            "the callback gpuwright.node.rollout is not loaded, so that nobody would notice a lost host: name it in "
+            "callbacks_enabled of your ansible.cfg, or start gpuwright.node.rollout itself [rollout.callback]"
+        )
+    if turn not in now.turns:
+        try:
+            now.turns[turn] = _second_turn() if turn == "busy" else _prepared(group)
+        except record.RecordError as error:
+            raise RolloutError(str(error)) from error
+    return now.turns[turn]
+
+
+def _prepared(group: str) -> list[list[str]]:
+    """Check what was asked for, print the batches, and write the record; check mode writes and starts nothing."""
+    extra = now.manager.extra_vars
+    tags, skipped = (context.CLIARGS.get(name) or () for name in ("tags", "skip_tags"))
+    found = settings.problems(extra, tags, skipped)
+    if found:
+        raise RolloutError("; ".join(found))
+    asked = settings.settings(extra)
+    inventory = [str(source) for source in context.CLIARGS.get("inventory") or ()]
+    path = record.path_of(log_folder(), asked.name, inventory)
+    old = record.read(path)
+    if old and old["run"] and not old["ended"] and runs.state_of(old["run"]) == runs.LIVES:
+        raise RolloutError(
+            f"rollout {asked.name} is under way: process {old['run']['pid']} of {old['run']['who']}; wait until it has "
+            "ended, or begin another one with -e gpuwright_rollout=NAME [rollout.running]"
+        )
+    variables = _variables(group)
+    found = settings.misplaced(extra, variables)
+    if found:
+        raise RolloutError("; ".join(found))
+    known = [host.name for host in now.manager._inventory.get_hosts(group, ignore_limits=True)]
+    plans = _plans(variables, [*tags, "-", *skipped])
+    made = record.begun(old, asked.name, inventory, plans, known, asked.again)
+    made["rules"] = {
+        "batches": list(asked.batches), "down_at_once": asked.down, "breaker_percent": asked.breaker
+    }  # fmt: skip
+    made["run"] = runs.claim()
+    pending = record.in_state(made, judge.PENDING)
+    parts = batches.split(pending, batches.sizes(len(pending), asked.batches, asked.down))
+    made = record.with_batches(made, parts)
+    kept = [host for host in plans if host not in pending]
+    for line in table.announcement(asked.name, parts, kept, made["rules"], width()):
+        Display().display(line)
+    if context.CLIARGS.get("check"):
+        Display().display("Check mode: nothing was begun.")
+        return []
+    if parts:
+        stop = judge.decide(made, parts[0]).stop
+        if stop:
+            raise RolloutError(stop)
+    record.write(path, made)
+    now.path = path
+    return parts
+
+
+def _second_turn() -> list[list[str]]:
+    """Busy hosts, once all others are through; none if the rollout has been stopped."""
+    if now.path is None:
+        return []
+    made = record.read(now.path)
+    if made is None or made["stopped"] or judge.broken(made["hosts"], made["starts"], made["rules"]["breaker_percent"]):
+        return []
+    waiting = record.in_state(made, judge.WAITING)
+    rules = made["rules"]
+    parts = batches.split(waiting, batches.sizes(len(waiting), rules["batches"], rules["down_at_once"]))
+    if parts:
+        record.write(now.path, record.with_batches(made, parts))
+    return parts
+
+
+def _variables(group: str) -> dict[str, Mapping[str, Any]]:
+    """The variables of each host that the limit selects, as they are stored, in the inventory's order."""
+    hosts = now.manager._inventory.get_hosts(group)
+    return {host.name: now.manager.get_vars(host=host, include_hostvars=False) for host in hosts}
+
+
+def _plans(variables: Mapping[str, Mapping[str, Any]], tags: Sequence[str]) -> dict[str, str]:
+    """The digest of the plan of each host."""
+    roles = [folder.name for folder in (ROOT / "roles").iterdir() if folder.is_dir()]
+    common = " ".join([digest.toolkit_digest(ROOT), *tags])
+    return {host: digest.plan_digest(own, roles, common) for host, own in variables.items()}
+
+
+def log_folder() -> Path:
+    """Where the logs of runs are, whether or not this run's screen writes one."""
+    folder = os.environ.get("GPUWRIGHT_LOG_FOLDER", "")
+    if not folder and callback_loader.get(SCREEN, class_only=True):
+        folder = C.config.get_config_value("log_folder", plugin_type="callback", plugin_name=SCREEN) or ""
+    return Path(folder).expanduser() if folder else report_folder() / "logs"

@@ -1,0 +1,46 @@
+"""The one play of a rollout has the roles, tags and variables of the five plays of site.yml."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from conftest import REPOSITORY
+
+LAYERS = ("system", "framework", "model", "verify")
+FIRST = ["gpuwright.node.preflight", "gpuwright.node.operator_lock"]
+# Only the first play of site.yml checks hosts, as the rollout's one play does by default.
+ONLY_LATER = {"preflight_host_checks": False}
+
+
+def plays(name: str) -> list[dict[str, Any]]:
+    return yaml.safe_load((REPOSITORY / f"playbooks/{name}.yml").read_text())
+
+
+def test_its_roles_are_those_of_the_layers_in_their_order() -> None:
+    (rollout,) = plays("rollout_batches")
+    imported = [entry["ansible.builtin.import_playbook"] for entry in plays("site")]
+    assert imported == ["preflight.yml", *(f"{layer}.yml" for layer in LAYERS)]
+    begin, own = rollout["roles"][:2], []
+    assert [entry["role"] for entry in begin] == FIRST
+    for layer in LAYERS:
+        (play,) = plays(layer)
+        assert play["roles"][:2] == begin
+        own += play["roles"][2:]
+        variables = {name: value for name, value in play["vars"].items() if {name: value} != ONLY_LATER}
+        assert variables.items() <= rollout["vars"].items()
+        for key in ("become", "gather_facts", "environment"):
+            assert play[key] == rollout[key], (layer, key)
+    assert rollout["roles"] == begin + own
+
+
+def test_the_environment_is_switched_when_site_yml_switches_it() -> None:
+    (rollout,) = plays("rollout_batches")
+    (framework,) = [entry for entry in plays("site") if entry.get("vars")]
+    assert framework["vars"].items() <= rollout["vars"].items()
+
+
+def test_both_turns_are_the_same_play() -> None:
+    turns = plays("rollout")
+    assert [turn["ansible.builtin.import_playbook"] for turn in turns] == ["rollout_batches.yml"] * 2
+    assert [turn["vars"] for turn in turns] == [{"rollout_turn": "idle"}, {"rollout_turn": "busy"}]

@@ -1,0 +1,196 @@
+"""Rollouts that stop in time, with ansible-playbook itself, and the second start that finishes them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from left_out_site import LAYERS, PLAYBOOK, reached
+from rollout_site import Rollout, table
+
+FIVE = ("a1", "a2", "a3", "a4", "a5")
+ALL = list(LAYERS)
+
+
+@pytest.fixture
+def rollout(tmp_path: Path) -> Rollout:
+    made = Rollout(tmp_path)
+    made.hosts(*FIVE)
+    return made
+
+
+def order(output: str) -> list[str]:
+    """Hosts in the order in which their layers ended."""
+    return [line.split()[-2] for line in output.splitlines() if "MARK" in line and line.endswith("verify")]
+
+
+def test_check_mode_prints_the_batches_and_does_nothing_else(rollout: Rollout) -> None:
+    done = rollout.run("--check", "-e", "gpuwright_down_at_once=2")
+    assert done.returncode == 0, done.stdout
+    assert 'Rollout "default": 5 hosts in 4 batches' in done.stdout and "at most 2 hosts are down" in done.stdout
+    assert "batch 3   2 hosts    a3, a4" in done.stdout and reached(done.stdout) == {}
+    assert not list((rollout.folder / "logs").glob("*.json")) and "GPU nodes, worst first" not in done.stdout
+
+
+def test_a_batch_is_verified_before_the_next_one_begins(rollout: Rollout) -> None:
+    # A task that fails, and whose failure a role deals with, is no failure of its host.
+    rollout.fault("a1", "rescued")
+    done = rollout.run(batches=[1, 2])
+    assert done.returncode == 0, done.stdout
+    assert reached(done.stdout) == dict.fromkeys(FIVE, ALL)
+    marks = [line.split()[-2:] for line in done.stdout.splitlines() if "MARK" in line]
+    ends = {host: place for place, (host, layer) in enumerate(marks) if layer == "verify"}
+    starts = {host: place for place, (host, layer) in enumerate(marks) if layer == "system"}
+    assert ends["a1"] < min(starts["a2"], starts["a3"]) and max(ends["a2"], ends["a3"]) < starts["a4"]
+    assert table(done.stdout) == {"done": "a1..a5"} and "To continue" not in done.stdout
+    again = rollout.run(batches=[1, 2])
+    assert again.returncode == 0 and reached(again.stdout) == {}
+    assert "Done already with the same plan: a1..a5." in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("fault", "canaries", "group", "status", "why"),
+    [
+        pytest.param("lost", 1, "lost", 4, 'in "Go on with a lost host": ', id="lost-alone"),
+        # Ansible itself would begin the next batch here: a lost host is counted neither by max_fail_percentage nor by
+        # any_errors_fatal, and a batch of which one host is left goes on.
+        pytest.param("lost", 2, "lost", 4, 'in "Go on with a lost host": ', id="lost-of-two"),
+        pytest.param("failed", 2, "failed", 2, "system_driver: the driver is not built", id="fails"),
+        pytest.param("hangs", 1, "failed", 2, "system_driver: ", id="hangs"),
+        pytest.param("never_back", 1, "failed", 2, "system_driver: timed out waiting for ping module", id="never-back"),
+    ],
+)
+def test_a_canary_that_does_not_come_through_stops_within_its_batch(
+    rollout: Rollout, fault: str, canaries: int, group: str, status: int, why: str
+) -> None:
+    rollout.fault("a1", fault)
+    step = ("-e", "gpuwright_step_timeout=4") if fault == "hangs" else ()
+    done = rollout.run(*step, batches=[canaries, "100%"])
+    assert done.returncode == status, done.stdout
+    # The second canary goes on to its end; nothing of the next batch begins.
+    assert reached(done.stdout) == ({"a2": ALL} if canaries == 2 else {}), done.stdout
+    after = {"not reached": "a2..a5"} if canaries == 1 else {"done": "a2", "not reached": "a3..a5"}
+    assert table(done.stdout) == {group: "a1", **after}, done.stdout
+    assert "[rollout.canary]" in done.stdout and why in " ".join(rollout.record()["hosts"]["a1"]["why"].split())
+    (command,) = [line for line in done.stdout.splitlines() if line.startswith("To continue with those")]
+    assert "ansible-playbook -i hosts.yml playbooks/rollout.yml -e" in command and "To continue:" not in done.stdout
+    if (fault, canaries) == ("lost", 2):
+        rollout.fault("a1", "")
+        again = rollout.run(batches=[canaries, "100%"])
+        assert again.returncode == 0 and sorted(reached(again.stdout)) == ["a1", "a3", "a4", "a5"], again.stdout
+        assert table(again.stdout) == {"done": "a1..a5"}
+
+
+def test_the_breaker_lets_a_few_fail_and_stops_at_more(rollout: Rollout) -> None:
+    rollout.fault("a2", "lost")
+    percent = ("-e", "gpuwright_breaker_percent=34")
+    done = rollout.run(*percent, batches=[1, 2])
+    assert done.returncode == 4 and sorted(reached(done.stdout)) == ["a1", "a3", "a4", "a5"], done.stdout
+    assert table(done.stdout) == {"done": "a1, a3..a5", "lost": "a2"} and "Stopped" not in done.stdout
+    stopped = rollout.run("-e", "gpuwright_rollout_again=true", batches=[1, 2])
+    assert stopped.returncode == 4 and sorted(reached(stopped.stdout)) == ["a1", "a3"], stopped.stdout
+    assert table(stopped.stdout) == {"done": "a1, a3", "lost": "a2", "not reached": "a4, a5"}
+    assert "[rollout.breaker]" in " ".join(stopped.stdout.split())
+
+
+def test_hosts_that_are_down_leave_room_for_fewer(rollout: Rollout) -> None:
+    rollout.fault("a2", "failed")
+    allowed = ("-e", "gpuwright_breaker_percent=50", "-e", "gpuwright_down_at_once=2")
+    done = rollout.run(*allowed, batches=[1, "100%"])
+    assert done.returncode == 2 and sorted(reached(done.stdout)) == ["a1", "a3", "a4"], done.stdout
+    assert table(done.stdout) == {"done": "a1, a3, a4", "failed": "a2", "not reached": "a5"}
+
+
+def test_a_busy_host_is_skipped_and_stops_nothing(rollout: Rollout) -> None:
+    rollout.busy({"a1": "alice"})
+    done = rollout.run(batches=[1, 2])
+    assert done.returncode == 0, done.stdout
+    # Nobody has proven anything yet, so the next batch has no more hosts than the first.
+    assert sorted(reached(done.stdout)) == ["a2", "a4", "a5"]
+    assert table(done.stdout) == {"done": "a2, a4, a5", "skipped": "a1", "not reached": "a3"}
+    assert "a1: busy: a1 is in use: alice." in done.stdout
+
+
+def test_idle_hosts_come_first_and_busy_ones_are_waited_for(rollout: Rollout) -> None:
+    rollout.busy({"a1": "alice", "a3": "bob"})
+    # In the second turn, a1 is idle; on a3, work goes on for longer than the role waits.
+    held = "{{ 'a3 is in use by bob.' if inventory_hostname == 'a3' else '' }}"
+    rollout.site.tasks("system_busy", [{"ansible.builtin.set_fact": {"system_busy_held": held}}])
+    done = rollout.run("-e", "gpuwright_busy=wait", batches=[2, "100%"])
+    assert done.returncode == 0, done.stdout
+    assert sorted(order(done.stdout)[:3]) == ["a2", "a4", "a5"] and order(done.stdout)[3:] == ["a1"]
+    assert table(done.stdout) == {"done": "a1, a2, a4, a5", "skipped": "a3"}
+    assert "a3: busy: a3 is in use by bob." in done.stdout and "Stopped" not in done.stdout
+
+
+def test_a_node_is_drained_before_the_first_change_and_returned_once_it_is_verified(rollout: Rollout) -> None:
+    (rollout.folder / "roles/drain/tasks").mkdir(parents=True)
+    for word in ("drain", "return"):
+        rollout.site.tasks("drain", [rollout.site.mark(word)], f"{word}.yml")
+    rollout.fault("a2", "failed")
+    done = rollout.run("-e", "drain_by=slurm", batches=[1, 1])
+    assert done.returncode == 2
+    # A node that did not come through stays drained.
+    assert reached(done.stdout) == {"a1": ["drain", *ALL, "return"], "a2": ["drain"]}, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-e", '{"gpuwright_batches": [0]}'], "gpuwright_batches has 0, expected a list of whole numbers"),
+        (["--tags", "system"], "[rollout.tags]"),
+        (["-e", "gpuwright_batchs=1"], "did you mean gpuwright_batches? [rollout.variable]"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_any_host(rollout: Rollout, arguments: list[str], words: str) -> None:
+    done = rollout.run(*arguments)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 1 and "Nothing was done: " in said and words in said
+    assert said.count("ERROR!") == 1 and reached(done.stdout) == {}
+
+
+def start(rollout: Rollout) -> subprocess.Popen[bytes]:
+    """A rollout whose second batch hangs; returns once that has begun."""
+    rollout.fault("a2", "hangs")
+    rollout.site.write()
+    command = [str(PLAYBOOK), "-i", "hosts.yml", "playbooks/rollout.yml", "-e", '{"gpuwright_batches": [1, 2]}']
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    environment = {**kept, "HOME": str(rollout.folder), **rollout.environment()}
+    with (rollout.folder / "out").open("w") as out:
+        run = subprocess.Popen(
+            command, cwd=rollout.folder, env=environment, stdout=out, stderr=out, start_new_session=True
+        )
+    deadline = time.monotonic() + 120
+    while not list((rollout.folder / "logs").glob("*.json")) or rollout.states()["a2"] != "begun":
+        assert run.poll() is None and time.monotonic() < deadline, (rollout.folder / "out").read_text()
+        time.sleep(0.2)
+    return run
+
+
+def test_ctrl_c_ends_with_the_table(rollout: Rollout) -> None:
+    run = start(rollout)
+    os.killpg(run.pid, signal.SIGINT)
+    run.wait(60)
+    out = (rollout.folder / "out").read_text()
+    assert run.returncode != 0 and re.search(r"^  done +1  a1$", out, re.MULTILINE), out
+    assert re.search(r"^  unfinished +2  a2, a3$", out, re.MULTILINE) and "not reached    2  a4, a5" in out
+    assert out.count("To continue with those") == 1 and rollout.record()["ended"]
+
+
+def test_a_killed_controller_leaves_a_record_that_a_second_start_continues(rollout: Rollout) -> None:
+    run = start(rollout)
+    second = rollout.run(batches=[1, 2])
+    assert second.returncode == 1 and "[rollout.running]" in second.stdout, second.stdout
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    states = {"a1": "done", "a2": "begun", "a3": "begun", "a4": "pending", "a5": "pending"}
+    assert rollout.states() == states and rollout.record()["ended"] == ""
+    rollout.fault("a2", "")
+    done = rollout.run(batches=[1, 2])
+    assert done.returncode == 0 and sorted(reached(done.stdout)) == ["a2", "a3", "a4", "a5"], done.stdout
+    assert set(rollout.states().values()) == {"done"}

@@ -370,8 +370,10 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "vm": vm,
     "numa": numa,
 }
-NEEDS_FLEET = ("molecule", "collection", "system", "interruptions", "faults", "world", "real", "systems", "container")
-NEEDS_FLEET += ("schedulers",)
+NEEDS_FLEET = (
+    *("molecule", "collection", "system", "interruptions"),
+    *("faults", "world", "real", "systems", "container", "schedulers"),
+)
 # Lanes besides `all`, which must stay short enough to be run before every change.
 SLOW = ("faults", "world", "real", "systems", "container", "schedulers", "vm", "numa")
 # Beside another kind in `all`: it waits for one host most of the time, as that does.

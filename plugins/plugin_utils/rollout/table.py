@@ -33,6 +33,9 @@ def announcement(
 ) -> list[str]:
     """The batches, before the first host is contacted; `kept` are done already, with the same plan."""
     count = sum(map(len, batches))
+    if not count:
+        text = f'Rollout "{name}": every selected host is done already with the same plan: {names(kept, width)}.'
+        return wrapped(text, width, rest="  ")
     most = rules["down_at_once"]
     lines = wrapped(
         f'Rollout "{name}": {hosts_word(count)} in {len(batches)} batch{"" if len(batches) == 1 else "es"}; a batch '

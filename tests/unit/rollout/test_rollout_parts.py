@@ -175,6 +175,8 @@ def test_the_batches_are_announced_within_the_width() -> None:
     assert max(map(len, lines)) <= 80
     assert 'Rollout "driver": 4 hosts in 2 batches' in text and "at most 5 hosts are" in text
     assert "batch 2   3 hosts    a5-02..a5-04" in text and "Done already with the same plan: a5-09." in text
+    (nothing,) = table.announcement("driver", [], ["a5-09"], rules, 80)
+    assert nothing.endswith("every selected host is done already with the same plan: a5-09.")
 
 
 def test_the_last_table_has_every_host_once_and_each_reason_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -129,14 +130,28 @@ def test_idle_hosts_come_first_and_busy_ones_are_waited_for(rollout: Rollout) ->
 
 
 def test_a_node_is_drained_before_the_first_change_and_returned_once_it_is_verified(rollout: Rollout) -> None:
-    (rollout.folder / "roles/drain/tasks").mkdir(parents=True)
+    """By the real role, and commands of the site that note what they are asked."""
+    log = rollout.folder / "drains"
     for word in ("drain", "return"):
-        rollout.site.tasks("drain", [rollout.site.mark(word)], f"{word}.yml")
+        script = rollout.folder / f"site-{word}"
+        script.write_text(f'#!/bin/sh\necho {word} "$GPUWRIGHT_NODE: $GPUWRIGHT_REASON" >> {log}\n')
+        script.chmod(0o755)
     rollout.fault("a2", "failed")
-    done = rollout.run("-e", "drain_by=slurm", batches=[1, 1])
-    assert done.returncode == 2
+    words = {"drain_by": "command", "drain_owner": "alice", "drain_reason": "driver 580"}
+    words |= {"drain_command": f"{rollout.folder}/site-drain", "drain_return_command": f"{rollout.folder}/site-return"}
+    done = rollout.run("-e", json.dumps(words), batches=[1, 1])
+    assert done.returncode == 2 and reached(done.stdout) == {"a1": ALL}, done.stdout
+    why = "gpuwright: planned work: driver 580 (alice)"
     # A node that did not come through stays drained.
-    assert reached(done.stdout) == {"a1": ["drain", *ALL, "return"], "a2": ["drain"]}, done.stdout
+    assert log.read_text().splitlines() == [f"drain a1: {why}", f"return a1: {why}", f"drain a2: {why}"]
+
+
+def test_a_node_that_cannot_be_drained_is_not_changed(rollout: Rollout) -> None:
+    words = {"drain_by": "command", "drain_owner": "alice", "drain_command": "false", "drain_return_command": "true"}
+    done = rollout.run("-e", json.dumps(words), batches=[1, 1])
+    assert done.returncode == 2 and reached(done.stdout) == {}, done.stdout
+    assert table(done.stdout) == {"failed": "a1", "not reached": "a2..a5"}
+    assert "[drain.wait]" in rollout.record()["hosts"]["a1"]["why"]
 
 
 @pytest.mark.parametrize(

@@ -53,14 +53,13 @@ LEAST = {
     "_steps": (lambda number: number > 0, "must be greater than 0"),
 }
 LONGEST_VALUE = 60
-SKIP_CHECKS = "verify_skip_checks"
-TRAINER_CONFIGS = "model_trainer_configs"
-JOBS = "model_trainer_jobs"
+SKIP_CHECKS, TRAINER_CONFIGS, JOBS = "verify_skip_checks", "model_trainer_configs", "model_trainer_jobs"
 JOB_KEYS = ("command", "gpus", "processes", "torchrun", "share", "environment")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Characters that a systemd instance and a file name accept unchanged.
 INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-OF_THE_RUN = ("gpuwright_hosts", "gpuwright_lock", *ROLLOUT)  # Variables of a whole run, from the command line.
+# Variables for the run as a whole, set on the command line.
+OF_THE_RUN = ("gpuwright_hosts", "gpuwright_lock", *ROLLOUT)
 # Names from earlier releases; they are refused, so that nobody believes that they still have an effect.
 RENAMED = {
     "system_driver_reboot": "system_reboot_policy",

@@ -156,7 +156,7 @@ def page(text: str, packages: Graph, found: Mapping[str, list[dict[str, Any]]]) 
         for node in (True, False)
     ]
     between_tables = (
-        "`plugins/plugin_utils/` runs only on the controller, on its Python 3.10 or newer. It imports\n"
+        "`plugins/plugin_utils/` runs only on the controller, on its Python 3.10 or newer. It imports "
         "the packages above by their full names:"
     )
     parts = {

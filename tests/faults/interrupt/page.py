@@ -72,6 +72,8 @@ def reasons() -> str:
     lines += [
         f"* {why}{'' if what == 'all' else '; kind, mode and owner are compared'}" for _, what, why in record.LAWFUL
     ]
+    lines += [f"* unit `{unit}`: {why}" for unit, why in record.LAWFUL_UNITS.items()]
+    lines += ["* a kernel module's signature: it is made with the key above"]
     return "\n".join(lines) + "\n"
 
 

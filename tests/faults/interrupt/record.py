@@ -45,6 +45,12 @@ LAWFUL = (
     ),
     (r"/etc/gpuwright/runtime-calibrated\.json", "content", "the times that a calibration measured"),
     (r"/var/tmp/ansible-tmp-[^/]*(/.*)?", "all", "what Ansible was sending: systemd-tmpfiles removes it after 30 days"),
+    (
+        r"/var/tmp/rpm-tmp\.[^/]*",
+        "all",
+        "a killed scriptlet of rpm: systemd-tmpfiles removes it after 30 days",
+    ),
+    (r"/var/lib/dkms/mok\.(key|pub)", "content", "the key that DKMS makes when it first signs a module"),
     (r"/(root|home/[^/]+)/\.(ansible|cache|bash_history)(/.*)?", "all", "caches and history of the login"),
     (r"/home/[^/]+/\.sudo_as_admin_successful", "all", "made by sudo when somebody uses it first"),
     (r"/etc/ssh/ssh_host_.*", "content", "ssh host keys: a bare host makes them when it first starts"),
@@ -56,7 +62,13 @@ LAWFUL = (
     (r"/boot/.*initramfs.*|/boot/initrd.*", "content", "initial ram disks: times of the files in them"),
     (r"(/usr)?/lib/modules/[^/]+/modules\..*", "content", "depmod's indexes: the order in which modules came"),
 )
-
+# The same for units.
+LAWFUL_UNITS = {
+    "gpuwright-check.service": "a health check that failed while a disk was full: its timer repeats it",
+}
+# What ends a signed module (linux/module_signature.h): 12 bytes, of which the last four are the signature's length.
+SIGNED = b"~Module signature appended~\n"
+SIGNATURE_BYTES = 12
 
 State = dict[str, str]
 
@@ -73,6 +85,8 @@ class Hashes:
         if key not in self.known:
             digest = hashlib.sha256()
             with open(path, "rb") as stream:
+                if path.endswith(".ko"):
+                    digest.update(unsigned(stream.read()))
                 while piece := stream.read(1 << 20):
                     digest.update(piece)
             self.known[key] = digest.hexdigest()[:16]
@@ -82,6 +96,14 @@ class Hashes:
         temporary = self.file.with_suffix(f".{os.getpid()}")
         temporary.write_bytes(pickle.dumps(self.known))
         temporary.replace(self.file)
+
+
+def unsigned(module: bytes) -> bytes:
+    """A kernel module without its signature, which differs with each host's key."""
+    if not module.endswith(SIGNED):
+        return module
+    end = len(module) - len(SIGNED)
+    return module[: end - SIGNATURE_BYTES - int.from_bytes(module[end - 4 : end], "big")]
 
 
 def lawful(path: str) -> str:
@@ -148,6 +170,10 @@ def comparable(state: State) -> State:
         kind, _, path = name.partition(" ")
         what = lawful(path) if kind == "file" else ""
         own = kind == "file" and any(path == each or path.startswith(each + "/") for each in OWN)
+        if kind == "active":
+            # A timer runs while its service does.
+            line = "waiting" if path.endswith(".timer") and line == "running" else line
+            own = path in LAWFUL_UNITS
         if what != "all" and not own:
             found[name] = " ".join(line.split()[:3]) if what and line.startswith("file") else line
     return found

@@ -98,6 +98,16 @@ def test_a_state_has_kind_mode_owner_and_content(tmp_path: Path) -> None:
     assert record.files(str(root), record.Hashes(tmp_path / "hashes"))["/etc/plain"] != before
 
 
+def test_a_signature_and_a_timer_that_runs_are_no_difference(tmp_path: Path) -> None:
+    module = b"\x7fELF" + b"code" * 9
+    signed = module + b"S" * 300 + bytes(8) + (300).to_bytes(4, "big") + record.SIGNED
+    assert record.unsigned(signed) == record.unsigned(module) == module
+    state = {"active a.timer": "waiting", "active b.service": "running"}
+    assert record.differences(state, {**state, "active a.timer": "running"}) == []
+    assert record.differences(state, {**state, "active gpuwright-check.service": "failed"}) == []
+    assert record.differences(state, {**state, "active b.service": "failed"}) != []
+
+
 def test_boundaries_are_before_and_after_a_change() -> None:
     class Made:
         def records(self) -> list[dict[str, Any]]:

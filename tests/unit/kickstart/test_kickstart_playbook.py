@@ -130,7 +130,8 @@ def test_the_folder_is_beside_the_reports_unless_another_is_named(play: Run, tmp
 
 def test_a_folder_that_others_use_is_not_closed_to_them(play: Run, tmp_path: Path) -> None:
     shared = tmp_path / "kickstart"
-    shared.mkdir(mode=0o755)
+    shared.mkdir()
+    shared.chmod(0o755)
     (shared / "index.html").write_text("of a web server\n")
     for arguments in ((), ("--check",)):
         done = play(*arguments, hosts={"a5-01": A5})

@@ -24,7 +24,7 @@ LAWFUL = (
     (r"/var/lib/systemd(/.*)?", "all", "systemd's own records: times of timers, seed, catalogue"),
     (r"/var/tmp/systemd-private-.*", "all", "systemd's folders for services with a private /tmp: named at random"),
     (
-        r"/var/lib/gpuwright/(strikes|last_pass|smoke|report|verdict|history|boot-check)[^/]*",
+        r"/var/lib/gpuwright/(strikes|last_pass|smoke|report|verdict|verified|history|boot-check)[^/]*",
         "content",
         "gpu-doctor's records: times",
     ),

@@ -37,9 +37,11 @@ def test_of(row: Row | Proved) -> str:
 
 def tests_in(report: Path) -> Iterator[tuple[str, bool]]:
     """The tests of a suite that were not skipped, as pytest names them, and whether they passed."""
+    # The trainer is a project of its own, from whose folder its tests are named.
+    top = "trainer/" if report.stem == "trainer" else ""
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         if case.find("skipped") is None:
-            file = f"{case.get('classname', '').replace('.', '/')}.py"
+            file = f"{top}{case.get('classname', '').replace('.', '/')}.py"
             yield f"{file}::{case.get('name', '')}", case.find("failure") is None and case.find("error") is None
 
 

@@ -141,6 +141,15 @@ def test_what_is_broken_on_a_host_is_mended(row: Row) -> None:
     assert bool(row.harm) == bool(row.mend) and (row.says or row.status == 0)
 
 
+def test_the_trainers_tests_are_named_from_its_own_folder(tmp_path: Path) -> None:
+    (row,) = [row for row in PROVED if row.test.endswith("::test_full_disk_spares_the_older_checkpoint")]
+    name = row.test.partition("::")[2]
+    case = f'<testcase classname="tests.engine.test_training" name="{name}"/>'
+    report = tmp_path / "trainer.xml"
+    report.write_text(f"<testsuites><testsuite>{case}</testsuite></testsuites>")
+    assert results.found_in([report], "abc") == {row.test: Result(True, "abc")}
+
+
 def test_results_are_those_of_the_rows_tests(tmp_path: Path) -> None:
     report = tmp_path / "faults.xml"
     report.write_text(REPORT)

@@ -65,6 +65,7 @@ LAWFUL = (
 # The same for units.
 LAWFUL_UNITS = {
     "gpuwright-check.service": "a health check that failed while a disk was full: its timer repeats it",
+    "gpuwright-boot-check.service": "the same at a boot; the timer renews the record that the gate reads",
 }
 # What ends a signed module (linux/module_signature.h): 12 bytes, of which the last four are the signature's length.
 SIGNED = b"~Module signature appended~\n"

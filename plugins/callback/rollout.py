@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from ansible.executor.task_result import TaskResult
 
 LOOKUP = "gpuwright.node.rollout"
-LEFT_OUT, WAITING = "gpu_node_left_out", "gpu_node_waiting"
+LEFT_OUT = "gpu_node_left_out"
+WAITING = "gpu_node_waiting"
 # What became of a host that a role has left out. Whoever works there is no fault of what is rolled out.
 OF_KIND = {"busy": judge.SKIPPED, "locked": judge.SKIPPED, "unreachable": judge.LOST, "refused": judge.FAILED}
 

@@ -43,7 +43,6 @@ AN_ADDRESS = "must be an address such as https://host/path/ (a login in it with 
 LOGIN = re.compile(r"[^\s'\"]*@")
 # Paths that systemd units contain unchanged: white space would end the path there, and % would begin a specifier.
 UNIT_PATH = re.compile(r"/[^\s%'\"\\]*")
-FOLDER = re.compile(r"/[^\s]*")
 UNIT_PATH_SUFFIXES = ("_data_dir", "_runs_dir", "_textfile_dir")
 # The lowest value of a number, by the end of its name. A count may be zero; a time may not.
 LEAST = {
@@ -53,9 +52,10 @@ LEAST = {
     "_steps": (lambda number: number > 0, "must be greater than 0"),
 }
 LONGEST_VALUE = 60
-SKIP_CHECKS, TRAINER_CONFIGS, JOBS = "verify_skip_checks", "model_trainer_configs", "model_trainer_jobs"
+SKIP_CHECKS = "verify_skip_checks"
+TRAINER_CONFIGS = "model_trainer_configs"
+JOBS = "model_trainer_jobs"
 JOB_KEYS = ("command", "gpus", "processes", "torchrun", "share", "environment")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Characters that a systemd instance and a file name accept unchanged.
 INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 # Variables for the run as a whole, set on the command line.
@@ -202,8 +202,8 @@ def _problems_of_jobs(value: Any) -> Iterator[str]:
         if not isinstance(job, Mapping) or not set(job) <= set(JOB_KEYS):
             yield f"{where}: must be a dict with keys of {', '.join(JOB_KEYS)}"
             continue
-        environment = job.get("environment", {})
-        if not isinstance(environment, Mapping) or not all(VARIABLE.fullmatch(str(key)) for key in environment):
+        values = job.get("environment", {})
+        if not isinstance(values, Mapping) or not all(re.fullmatch(r"(?a)(?!\d)\w+", str(key)) for key in values):
             yield f"{where}.environment: must be a dict of names such as SEED and their values"
         if not isinstance(job.get("share", False), bool):
             yield f"{where}.share: must be true or false"
@@ -270,7 +270,7 @@ def _check_by_name(name: str) -> Callable[[str], str] | None:
     if name.endswith(UNIT_PATH_SUFFIXES):
         return _matches(UNIT_PATH, "must be an absolute path without white space, quotes, % and backslashes")
     if name.endswith("_wheelhouse"):
-        return _matches(FOLDER, "must be the absolute path of a folder on the node")
+        return _matches(re.compile(r"/[^\s]*"), "must be the absolute path of a folder on the node")
     if name.endswith("_url"):
         return _matches(URL, AN_ADDRESS)
     return None

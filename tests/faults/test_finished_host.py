@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,15 @@ from conftest import HOST, REPOSITORY, on_host, play
 
 pytestmark = pytest.mark.usefixtures("finished_host")
 VENV = "/opt/gpuwright/venvs/current"
+ERRATA = "/srv/errata"
+ADVISORY = """<?xml version="1.0" encoding="UTF-8"?>
+<updates><update from="security@example.org" status="final" type="security" version="1">
+<id>RHSA-2026:0001</id><title>kernel</title><severity>Important</severity>
+<issued date="2026-05-01 00:00:00"/><updated date="2026-05-01 00:00:00"/><description>-</description><references/>
+<pkglist><collection short="c"><name>c</name>
+<package name="kernel-core" epoch="0" version="{0}" release="{1}" arch="{2}"><filename>k.rpm</filename></package>
+</collection></pkglist></update></updates>
+"""
 
 
 @pytest.mark.parametrize(
@@ -77,6 +90,32 @@ def test_wrong_hash_leaves_the_current_environment_alone(tmp_path: Path) -> None
 def test_check_mode_on_a_finished_host_changes_nothing() -> None:
     done = play("site.yml", "--check")
     assert (done.rc, done.changed) == (0, 0), done.output
+
+
+@pytest.fixture
+def security_update(tmp_path: Path):
+    """An advisory, in a repository of its own, for the mirror's newest kernel; the one that runs is locked."""
+    newest = on_host("dnf -q repoquery --latest-limit 1 --qf '%{version} %{release} %{arch}' kernel-core").split()
+    advisory = tmp_path / "updateinfo.xml"
+    advisory.write_text(ADVISORY.format(*newest))
+    (tmp_path / "errata").mkdir()
+    for words in (["createrepo_c", "-q", "errata"], ["modifyrepo_c", advisory.name, "errata/repodata"]):
+        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        archive.add(tmp_path / "errata", ERRATA)
+    text = base64.encodebytes(packed.getvalue()).decode()
+    on_host(f"base64 -d <<'END' | tar -x -C /\n{text}END")
+    on_host(f"printf '[errata]\\nname=errata\\nbaseurl=file://{ERRATA}\\n' > /etc/yum.repos.d/errata.repo")
+    on_host("dnf -q makecache && dnf -q versionlock add kernel-core")
+    yield f"kernel-core-{newest[0]}-{newest[1]}.{newest[2]}"
+    on_host(f"dnf -q versionlock delete kernel-core; rm -rf {ERRATA} /etc/yum.repos.d/errata.repo")
+
+
+def test_a_lock_that_holds_a_security_update_back_is_named(security_update: str) -> None:
+    done = play("playbooks/verify.yml")
+    assert done.rc == 0, done.output
+    assert f"held back: {security_update}: RHSA-2026:0001 (Important)" in done.text
 
 
 def test_a_new_kernel_gets_its_module_before_it_boots() -> None:

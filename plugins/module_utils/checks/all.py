@@ -30,7 +30,7 @@ from .gpu import (
     strikes,
 )
 from .gpu.strikes_kept import counted
-from .host import disks, infiniband, services, size, space, system, training_user, tuning
+from .host import disks, held_updates, infiniband, services, size, space, system, training_user, tuning
 from .kernel import log, xid
 from .model import limits, trainer
 from .nccl import version as nccl
@@ -63,6 +63,7 @@ MODULES = (
     modules,
     packages,
     driver_files,
+    held_updates,
     system,
     space,
     size,

@@ -162,6 +162,13 @@ ROWS = (
            "tests/unit/checks/driver/test_readings_packages.py::test_what_nvidias_installer_leaves"),
     Proved("driver.initramfs", "an old module in the initramfs", "images of every packing", "read alone",
            "tests/unit/checks/driver/test_initramfs.py::test_the_module_is_found_in_every_packing"),
+    Proved("host.held_updates", "a lock that holds a security update back", "an advisory for a newer kernel",
+           "read alone", f"{FINISHED}::test_a_lock_that_holds_a_security_update_back_is_named", 0),
+    Proved("", "a new minor release on some hosts of a fleet", "RHEL 8.9 and 8.10", "a remark, before any change",
+           "tests/unit/playbooks/test_release_remarks.py::test_the_host_that_is_not_like_most_is_named", 0),
+    Proved("", "an update to a new minor release that is half done", "release and kernel of two releases",
+           "a remark, before any change",
+           "tests/unit/playbooks/test_release_remarks.py::test_an_update_that_is_half_done", 0),
     Proved("", "a FIPS system", "a Python without md5 and sha1", "works",
            "tests/unit/host/test_fips.py::test_nobody_asks_for_a_weak_digest", 0),
     # GPU and runtime.

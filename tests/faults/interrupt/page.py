@@ -20,8 +20,8 @@ it: packages with versions, files with mode, owner and content, units and which 
 streams, users, keys, repositories, kernel arguments, half-made folders, locks.
 
 `make interrupt-all` tries what is missing here, `make interrupt POINT=... FAULT=... SEED=...` repeats one. The hosts
-are containers ([tests/fleet/README.md](../tests/fleet/README.md)); a power cut, which also loses what was not yet
-written to the disk, is tried in `make test-vm` only.
+are containers ([tests/fleet/README.md](../tests/fleet/README.md)); for a power cut their root is a file system of its
+own, which loses what was not yet written to it.
 """
 
 FAULTS_HEAD = """

@@ -223,6 +223,7 @@ def put_commands(write: Callable[[str, str], object]) -> None:
         "journalctl": f"cat <<'E'\n{KERNEL_LOG}E",
         "modinfo": f"cat <<'E'\n{MODINFO}E",
         "rpm": RPM,
+        "dnf": ":",
         "dkms": f"echo 'nvidia/580.95.05, {KERNEL}, x86_64: installed'",
         "mokutil": mokutil(ENROLLED),
         "smartctl": f"cat <<'E'\n{json.dumps(SMARTCTL)}\nE",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from host_tree import HostTree
 from node_names import Changes
 
 DISK_HEALTH = {"passed": True, "critical_warning": 0, "percentage_used": 3}
@@ -48,6 +49,7 @@ READINGS: dict[str, Any] = {
     "tuning": [{"name": "vm.swappiness", "wanted": "10", "found": "10", "reason": "Keep the trainer in memory."}],
     "infiniband": None,
     "disks": [{"name": "nvme0n1", "model": "INTEL SSDPE2KX010T8", "state": "live", "health": DISK_HEALTH}],
+    "held_updates": {"manager": "dnf", "updates": []},
     "training_user": {
         "uid": 991,
         "gids": [991],
@@ -72,3 +74,7 @@ OTHER_NODES: dict[str, Changes] = {
         ]
     },
 }
+
+
+def put_files(host: HostTree) -> None:
+    host.put("/etc/dnf/plugins/versionlock.list", "nvidia-driver-cuda-3:580.95.05-1.el8.*\n")

@@ -13,6 +13,11 @@ DEAF = {"use": "runs", "folder": "/srv/gan/runs", "unreadable": "the file system
 TUNED_CPU = {"name": "cpu_governor", "wanted": "schedutil", "found": "schedutil", "reason": "Quiet at night."}
 PORTS = ("infiniband",)
 DISK = ("disks", 0)
+UPDATES = ("held_updates", "updates")
+
+
+def update(package: str = "kernel-4.18.0-553.el8_10.x86_64") -> dict:
+    return {"package": package, "advisory": "RHSA-2026:0001 (Important)"}
 
 
 def port(**changes: object) -> list[dict]:
@@ -144,4 +149,13 @@ ROWS: list[tuple[str, Changes, dict[str, object], str, str]] = [
     ("host.training_user", {("training_user", "groups"): []}, {}, UNKNOWN, "no group"),
     ("host.training_user", {("training_user", "password"): "set"}, {}, FAIL, "not locked"),
     ("host.training_user", {("training_user", "password"): "empty"}, {}, FAIL, "not locked"),
+    ("host.held_updates", {UPDATES: [update()]}, {}, WARN, "553.el8_10.x86_64: RHSA-2026:0001 (Important)"),
+    ("host.held_updates", {UPDATES: [update(f"p{n}-1-1.noarch") for n in range(6)]}, {}, WARN, "p3-1-1.noarch"),
+    ("host.held_updates", {UPDATES: [update(f"p{n}-1-1.noarch") for n in range(6)]}, {}, WARN, "and 2 more"),
+    ("host.held_updates", {UPDATES: None}, {}, SKIP, "'dnf makecache' fetches them"),
+    ("host.held_updates", {UPDATES: None, ("held_updates", "manager"): "apt"}, {}, SKIP, "'apt-get update'"),
+    ("host.held_updates", {("held_updates", "manager"): "zypper"}, {}, UNKNOWN, "zypper"),
+    ("host.held_updates", {UPDATES: [{"package": "kernel"}]}, {}, UNKNOWN, "advisory"),
+    ("host.held_updates", {("held_updates",): None}, {}, SKIP, "no package is held"),
+    ("host.held_updates", {("held_updates",): {"unreadable": "it ended with status 1"}}, {}, UNKNOWN, "status 1"),
 ]

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check of security updates that a held version keeps away."""
+
+from ...readings.attempt import attempt, for_root
+from ...verdict.by_hand import CONTROLLER, Hand
+from ...verdict.check import STANDARD, WARN, Check, Outcome, passed, skipped, warned
+from ...verdict.evidence import Evidence
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
+from .held_updates_reading import ADVISORIES, READ_FROM, read_held_updates
+
+REFRESH = {"dnf": "dnf makecache", "apt": "apt-get update"}
+MOST_NAMES = 4
+
+
+def held_updates(readings: Evidence, expected: Evidence) -> Outcome:
+    """No package that is held at its version waits for a security update.
+
+    A lock keeps the driver and the kernel that fit together, and with them every hole that was closed since. Only what
+    the repositories declare is known: NVIDIA's has no advisories. A node without lists of packages is skipped.
+    """
+    if readings.absent("held_updates"):
+        return skipped("no package is held at a version")
+    manager = readings.one_of(tuple(REFRESH), "held_updates", "manager")
+    if readings.absent("held_updates", "updates"):
+        return skipped(f"the package manager has no lists to look into; '{REFRESH[manager]}' fetches them")
+    found = [(one.text("package"), one.text("advisory")) for one in readings.each("held_updates", "updates")]
+    if found:
+        words = ", ".join(f"{package}: {advisory}" for package, advisory in found[:MOST_NAMES])
+        more = f", and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
+        return warned(len(found), 0, f"held back: {words}{more}")
+    return passed(0, 0, "no security update is known for the packages that are held")
+
+
+HELD_UPDATES = Reader(
+    name="held_updates",
+    level=STANDARD,
+    read=lambda seen: for_root(attempt(read_held_updates, seen.root)),
+    source=by_hand(READ_FROM, " ".join(ADVISORIES) + " || apt-get --simulate upgrade"),
+)
+
+CHECKS = (
+    Check(
+        id="host.held_updates",
+        layer="system",
+        level=STANDARD,
+        severity=WARN,
+        remedy="",
+        question="Do packages that are held at a version lack security updates?",
+        judge=held_updates,
+        unit="updates",
+        needs_gpu=False,
+        action="Choose a day for the update. A kernel: set system_kernel_allow_update: true. The driver: plan one that "
+        "has the fix. Then run ansible-playbook site.yml, which moves the locks. A lock that you set yourself: release "
+        "it (dnf versionlock delete, apt-mark unhold) and update.",
+        source="dnf updateinfo; apt's security archives",
+        readers=(HELD_UPDATES,),
+    ),
+)
+
+# By hand: who acts, and what is seen afterwards.
+BY_HAND = {
+    "host.held_updates": Hand(CONTROLLER, "the package manager lists no security update for the package any more"),
+}

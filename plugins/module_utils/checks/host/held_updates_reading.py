@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages that are held at a version, and the security updates that wait for them.
+
+The package manager answers from the lists that it fetched last: nothing is downloaded and nothing is changed.
+"""
+
+import re
+from fnmatch import fnmatchcase
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
+
+from ...host.bounded import Finished, run_bounded
+from ...host.files import exists, names_in, read_text
+from ...packages.locks import LOCK_LIST, read_version_locks
+
+SECONDS = 60
+# dnf's own lock list is left out, since versions of dnf differ in whether it hides what it holds.
+ADVISORIES = (
+    "dnf", "--cacheonly", "--quiet", "--disableplugin=versionlock", "updateinfo", "list", "--security", "--updates",
+)  # fmt: skip
+# RHSA-2026:0001 Important/Sec. kernel-4.18.0-553.el8_10.x86_64
+ADVISORY = re.compile(r"(\S+)\s+(\S+)/Sec\.\s+(\S+)$")
+NO_CACHE = re.compile(r"[Cc]ache-only enabled but no cache")
+# In a pattern of versionlock.list, what follows the package's name: -epoch:version-release.arch, any part a glob.
+VERSION_OF_LOCK = re.compile(r"-(?:[0-9*]+:)?[^-]+-[^-]+$")
+
+DPKG, LISTS, PREFERENCES = "/var/lib/dpkg/status", "/var/lib/apt/lists", "/etc/apt/preferences.d"
+UPGRADE = ("apt-get", "--simulate", "--with-new-pkgs")
+FREE = (
+    "--ignore-hold", "-o", "Dir::Etc::Preferences=/dev/null", "-o", "Dir::Etc::PreferencesParts=/dev/null", "upgrade",
+)  # fmt: skip
+# Inst openssl [3.0.15-1] (3.0.17-1~deb12u2 Debian-Security:12/stable-security [amd64])
+INSTALLS = re.compile(r"Inst (\S+) \[[^\]]*\] \((\S+) ([^)]*)\)")
+HELD = re.compile(r"^Status: hold ", re.MULTILINE)
+
+# run_bounded, or a replacement for it.
+RunProgram = Callable[[Sequence[str], float], Finished]
+
+
+def read_held_updates(root: str, run: RunProgram = run_bounded) -> Optional[Dict[str, Any]]:
+    """`{manager, updates: [{package, advisory}]}`, null where nothing is held.
+
+    `updates` is null where the package manager has fetched no lists. `package` names the update, with its version;
+    `advisory` is the advisory's name and severity with dnf, the update's origin with apt.
+    """
+    if exists(root, DPKG):
+        held = bool(names_in(root, PREFERENCES)) or bool(HELD.search(read_text(root, DPKG) or ""))
+        return {"manager": "apt", "updates": _updates_of_apt(root, run)} if held else None
+    if not exists(root, "/etc/dnf"):
+        raise OSError("neither dnf nor apt manages the packages of this system")
+    locks = [lock for lock in read_version_locks(root) if not lock.startswith("!")]
+    return {"manager": "dnf", "updates": _updates_of_dnf(locks, run)} if locks else None
+
+
+def _updates_of_dnf(locks: Sequence[str], run: RunProgram) -> Optional[List[Dict[str, str]]]:
+    done = run(ADVISORIES, SECONDS)
+    if done.rc and NO_CACHE.search(done.stderr):
+        return None
+    _must_have_ended_well(done)
+    names = [VERSION_OF_LOCK.sub("", lock) for lock in locks]
+    found = (ADVISORY.match(line.strip()) for line in done.stdout.splitlines())
+    return [
+        {"package": one.group(3), "advisory": f"{one.group(1)} ({one.group(2)})"}
+        for one in found
+        if one and any(fnmatchcase(name_of_rpm(one.group(3)), name) for name in names)
+    ]
+
+
+def name_of_rpm(package: str) -> str:
+    """The name in name-version-release.arch."""
+    return package.rsplit(".", 1)[0].rsplit("-", 2)[0]
+
+
+def _updates_of_apt(root: str, run: RunProgram) -> Optional[List[Dict[str, str]]]:
+    """What an upgrade without holds and preferences would install from a security archive, and one with them not."""
+    if not any("_Packages" in name for name in names_in(root, LISTS)):
+        return None
+    now = {package for package, _origin in _upgrade(run, ("upgrade",)).items()}
+    free = _upgrade(run, FREE)
+    return [{"package": package, "advisory": free[package]} for package in sorted(_held(now, free))]
+
+
+def _held(now: Set[str], free: Mapping[str, str]) -> Set[str]:
+    return {package for package, origin in free.items() if package not in now and "security" in origin.lower()}
+
+
+def _upgrade(run: RunProgram, words: Sequence[str]) -> Dict[str, str]:
+    """`{"name version": origin}` of what apt would install over another version."""
+    done = run([*UPGRADE, *words], SECONDS)
+    _must_have_ended_well(done)
+    found = (INSTALLS.match(line) for line in done.stdout.splitlines())
+    return {f"{one.group(1)} {one.group(2)}": one.group(3).split(" [")[0] for one in found if one}
+
+
+def _must_have_ended_well(done: Finished) -> None:
+    if done.rc != 0:
+        lines = done.stderr.strip().splitlines()
+        raise OSError(done.problem or (lines[-1][:200] if lines else f"it ended with status {done.rc}"))
+
+
+# What is read, for messages.
+READ_FROM = f"{LOCK_LIST} and dnf's lists, or {PREFERENCES} and apt's"

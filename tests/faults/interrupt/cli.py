@@ -8,7 +8,7 @@ import subprocess
 import time
 import traceback
 
-from interrupt import results
+from interrupt import holes, results
 from interrupt.choice import at_a_place, each_kind, everything, near, sampled
 from interrupt.code import fingerprint
 from interrupt.exercise import CACHE, Outcome, Pair, exercise, reference
@@ -85,6 +85,8 @@ def chosen(options: argparse.Namespace, steps: list[Step], host: Host, seed: int
     references = {step.name: reference(step, host) for step in steps}
     # A point that is named may be another than the one that the seed chooses.
     pairs = (everything if options.everywhere or options.point else each_kind)(steps, references, seed)
+    first = list(holes.pairs(steps, references))
+    pairs = [*first, *(pair for pair in pairs if pair not in first)]
     pairs = [pair for pair in pairs if options.point in pair.point and options.fault in pair.fault.name]
     if not pairs:
         points = "\n   ".join(sorted({pair.point for pair in everything(steps, references, seed)}))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from interrupt import record
 from interrupt.faults import FAULTS
+from interrupt.holes import HOLES, result_of
 from interrupt.results import Result, read
 from interrupt.steps import STEPS
 
@@ -22,6 +23,15 @@ streams, users, keys, repositories, kernel arguments, half-made folders, locks.
 `make interrupt-all` tries what is missing here, `make interrupt POINT=... FAULT=... SEED=...` repeats one. The hosts
 are containers ([tests/fleet/README.md](../tests/fleet/README.md)); for a power cut their root is a file system of its
 own, which loses what was not yet written to it.
+"""
+
+HOLES_HEAD = """
+## Holes that were found by reading
+
+An interruption at these moments cost earlier versions something. Each is tried by name, before all others.
+
+| what could be lost | point | fault | left behind |
+|---|---|---|---|
 """
 
 FAULTS_HEAD = """
@@ -54,6 +64,15 @@ def matrix(results: list[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def named(results: list[Result]) -> str:
+    lines = []
+    for hole in HOLES:
+        found = result_of(hole, results)
+        cells = (hole.what, found.point if found else f"{hole.step}: {hole.place}...", hole.fault)
+        lines.append(f"| {' | '.join(cells)} | {WORD[found.outcome] if found else 'none yet'} |\n")
+    return HOLES_HEAD + "".join(lines)
+
+
 def listed(results: list[Result]) -> str:
     head = "| point | fault | interrupted run | plain run | left behind | seed | commit |"
     lines = ["\n## Every pair\n", "Of both runs the exit status, negative where a signal ended it.\n", head]
@@ -80,7 +99,7 @@ def reasons() -> str:
 def page(results: Iterable[Result]) -> str:
     rows = list(results)
     how = FAULTS_HEAD + "".join(f"| {fault.name} | {fault.how} |\n" for fault in FAULTS)
-    return HEAD + counted(rows) + matrix(rows) + how + listed(rows) + reasons()
+    return HEAD + counted(rows) + matrix(rows) + named(rows) + how + listed(rows) + reasons()
 
 
 def text() -> str:

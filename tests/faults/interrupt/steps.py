@@ -122,6 +122,11 @@ STEPS = (
         "synthetic_images=64 num_workers=0",
         programs=("plugins/module_utils/launch", "trainer/gan_trainer"),
     ),
+    # The same packages at another address: the old repository has to stay until the new one has answered.
+    Step(
+        "another mirror", "driver", "system.yml", ("system_driver", "system_reboot"), tags="system_driver",
+        variables={"system_driver_repository_url": f"{MIRROR}:80/cuda-rhel8-x86_64"}, downloads=True,
+    ),
 )  # fmt: skip
 BY_NAME = {step.name: step for step in STEPS}
 

@@ -15,7 +15,7 @@ from conftest import REPOSITORY
 
 sys.path.append(str(REPOSITORY / "tests/faults"))
 
-from interrupt import choice, cli, code, mirror, page, record, results
+from interrupt import choice, cli, code, holes, mirror, page, record, results
 from interrupt.exercise import Outcome, Pair, Reference, boundaries_of
 from interrupt.faults import BY_NAME, FAULTS
 from interrupt.run import Boundary
@@ -138,6 +138,23 @@ def test_the_seed_decides_and_nothing_else() -> None:
     assert len({(pair.point, pair.fault.name) for pair in whole}) == len(whole)
 
 
+def boundaries_at(step: str) -> list[Boundary]:
+    """Before each task that a hole of this step is at."""
+    return [Boundary(hole.place.split("'")[1]) for hole in holes.HOLES if hole.step == step and "'" in hole.place]
+
+
+def test_each_hole_is_a_pair_and_a_point_that_is_gone_is_said() -> None:
+    there = {hole.step: Reference({}, (Boundary("first"), *boundaries_at(hole.step))) for hole in holes.HOLES}
+    found = list(holes.pairs(STEPS, {**REFERENCES, **there}))
+    assert [(pair.step.name, pair.fault.name) for pair in found] == [(hole.step, hole.fault) for hole in holes.HOLES]
+    tried = [result(point=pair.point, fault=pair.fault.name) for pair in found]
+    assert [holes.result_of(hole, tried) for hole in holes.HOLES] == tried
+    assert page.page(tried).count("| equal |\n") == len(tried) and "| none yet |" in page.page(tried[1:])
+    with pytest.raises(ValueError, match="no point older driver: before 'Write the locks"):
+        list(holes.pairs([STEP["older driver"]], REFERENCES))
+    assert list(holes.pairs([STEP["tuning"]], REFERENCES)) == []
+
+
 def test_what_is_short_inside_a_task_strikes_inside_one() -> None:
     inside, before = Inside("build", process="make"), Boundary("first")
     step = STEP["driver"]
@@ -187,7 +204,8 @@ def test_a_fault_that_did_not_strike_proves_nothing(
 
 def test_near_a_bare_host_are_steps_that_still_feel_every_fault() -> None:
     steps = choice.near(STEPS, 3)
-    assert [step.name for step in steps] == ["kernel headers", "driver", "CUDA", "launcher and training user"]
+    names = ["kernel headers", "driver", "CUDA", "launcher and training user", "another mirror"]
+    assert [step.name for step in steps] == names
     assert all(step.after in ("", *(each.name for each in steps)) for step in steps)
     picked = [pair for seed in range(40) for pair in choice.sampled(steps, seed, 3)]
     assert {step.name for step, _fault in picked} == {step.name for step in steps}

@@ -122,10 +122,15 @@ STEPS = (
         "synthetic_images=64 num_workers=0",
         programs=("plugins/module_utils/launch", "trainer/gan_trainer"),
     ),
-    # The same packages at another address: the old repository has to stay until the new one has answered.
+    # Another driver, from another address: the old repository has to stay until the new one has answered.
     Step(
         "another mirror", "driver", "system.yml", ("system_driver", "system_reboot"), tags="system_driver",
-        variables={"system_driver_repository_url": f"{MIRROR}:80/cuda-rhel8-x86_64"}, downloads=True,
+        variables={
+            "system_driver_repository_url": f"{MIRROR}/./cuda-rhel8-x86_64",
+            "system_driver_branch": "570", "system_driver_allow_stream_switch": True,
+            "system_driver_allow_downgrade": True, "system_reboot_policy": "allowed",
+        },
+        downloads=True,
     ),
 )  # fmt: skip
 BY_NAME = {step.name: step for step in STEPS}

@@ -149,6 +149,10 @@ def package_manager(host: Host, run: Run, step: Step) -> None:
     host.do(f'systemd-run --quiet --unit=dnf-automatic-install --collect python3 -c "{program}"')
 
 
+def package_manager_done(host: Host) -> None:
+    host.do("while systemctl --quiet is-active dnf-automatic-install; do sleep 0.5; done")
+
+
 FAULTS = (
     Fault("Ctrl-C", "SIGINT to ansible-playbook and its workers", interrupted),
     Fault("SIGTERM to the controller", "SIGTERM to ansible-playbook", terminated),
@@ -260,6 +264,7 @@ FAULTS = (
         "another package manager",
         "another process holds rpm's lock for 30 s",
         package_manager,
+        package_manager_done,
         at="boundary",
         survives=True,
     ),

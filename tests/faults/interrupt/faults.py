@@ -63,7 +63,7 @@ def controller_lost(host: Host, run: Run, step: Step) -> None:
 
 
 def ssh_cut(host: Host, run: Run, step: Step) -> None:
-    host.kill(r"^sshd: ")
+    host.kill(r"^sshd: (?!.*\[listener\])")
 
 
 def network_gone(host: Host, run: Run, step: Step) -> None:

@@ -202,6 +202,29 @@ def test_a_fault_that_did_not_strike_proves_nothing(
     assert cli.outcome_of(pair, Outcome(interrupted, again, differences, 1.0, "", "")) == outcome
 
 
+@pytest.mark.parametrize(
+    ("place", "statuses", "tried"),
+    [
+        (Inside("build", process="make"), [0, 2], 2),
+        (Inside("build", process="make"), [0, 0, 0, 2], 3),
+        (Inside("build", process="make"), [99], 1),
+        (Boundary("first"), [0], 1),
+    ],
+)
+def test_inside_a_task_another_moment_is_tried(
+    monkeypatch: pytest.MonkeyPatch, place: Any, statuses: list[int], tried: int
+) -> None:
+    moments = []
+
+    def exercised(host: object, pair: Pair, seed: int, attempt: int) -> Outcome:
+        moments.append(attempt)
+        return Outcome(statuses[attempt - 1], 0, (), 1.0, "", "")
+
+    monkeypatch.setattr(cli, "exercise", exercised)
+    found = cli.felt(None, Pair(STEP["driver"], place, BY_NAME["memory runs out"]), 7)  # type: ignore[arg-type]
+    assert moments == list(range(1, tried + 1)) and found.interrupted == statuses[tried - 1]
+
+
 def test_near_a_bare_host_are_steps_that_still_feel_every_fault() -> None:
     steps = choice.near(STEPS, 3)
     names = ["kernel headers", "driver", "CUDA", "launcher and training user", "another mirror"]

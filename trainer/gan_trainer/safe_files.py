@@ -43,9 +43,9 @@ def open_own(path: Path, flags: int) -> int:
     return _open(path, flags | os.O_CREAT)
 
 
-def remove_leftovers(folder: Path, names: str) -> None:
-    """Remove what a killed process left of files like `names` (a glob, no ending), for the folder's only user."""
-    for path in folder.glob(f"{names}.{'[0-9a-f]' * TOKEN_BYTES * 2}.tmp"):
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed process left below `folder` of the files that it was replacing, for its only user."""
+    for path in folder.rglob(f"*.{'[0-9a-f]' * TOKEN_BYTES * 2}.tmp"):
         path.unlink(missing_ok=True)
 
 

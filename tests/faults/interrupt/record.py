@@ -57,6 +57,13 @@ LAWFUL = (
     (r".*\.\d+\.[-\d]+@[:\d]+~", "all", "the copy kept of a file that was found changed: a power cut may empty one"),
     (r".*/__pycache__/.*\.pyc", "content", "compiled Python: the times of the sources"),
     (r"/etc/(passwd|group|shadow|gshadow|subuid|subgid)-", "all", "backups that useradd makes of the file before"),
+    (r"/etc/(passwd|group|shadow|gshadow|subuid|subgid)\+", "all", "what useradd was writing: it overwrites it"),
+    (
+        r"/etc/gshadow",
+        "content",
+        "a group's entry without password and members, which a power cut between groupadd's two files leaves out: it "
+        "means the same as none, and /etc/group is compared",
+    ),
     (r"/etc/\.(pwd|updated).*|/etc/(ld\.so\.cache|machine-id)|/var/\.updated", "content", "made by the system itself"),
     (r"/var/lib/dkms/.*/(log|build)(/.*)?|/var/lib/dkms/.*\.log", "all", "logs of DKMS builds"),
     (r"/boot/.*initramfs.*|/boot/initrd.*", "content", "initial ram disks: times of the files in them"),

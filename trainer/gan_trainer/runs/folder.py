@@ -39,8 +39,7 @@ class RunFolder:
         except OSError as error:
             self.lock.close()
             raise RunFolderError(f"run_dir: {self.folder} is in use by another training run") from error
-        for names in ("checkpoint-*", self.stats.stem, "config"):
-            remove_leftovers(self.folder, names)
+        remove_leftovers(self.folder)
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -78,13 +78,15 @@ def test_links_under_the_other_names_of_a_run(folder: Path, victim: Path) -> Non
 
 
 def test_what_a_killed_training_left_goes_with_the_next_one(folder: Path) -> None:
-    left = [folder / f"{stem}.{'a1' * 8}.tmp" for stem in ("checkpoint-0000000007", "stats", "config")]
+    (folder / "samples").mkdir()
+    stems = ("checkpoint-0000000007", "stats", "config", "memory", "samples/step-0000000007")
+    left = [folder / f"{stem}.{'a1' * 8}.tmp" for stem in stems]
     kept = [folder / name for name in ("notes.tmp", "checkpoint-0000000007.mine.tmp")]
     for path in (*left, *kept):
         path.write_text("half of it")
     with RunFolder(folder, Config(**TINY, run_dir=str(folder))):
-        assert [path.name for path in sorted(folder.glob("*.tmp"))] == sorted(path.name for path in kept)
-    remove_leftovers(folder, "checkpoint-*")
+        assert sorted(folder.rglob("*.tmp")) == sorted(kept)
+    remove_leftovers(folder)
 
 
 def test_after_an_error_all_is_as_before(folder: Path) -> None:

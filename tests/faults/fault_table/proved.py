@@ -30,8 +30,22 @@ def refused(id: str, fault: str, made: str, condition: str, status: int = 2) -> 
 
 ANSWERS = "tests/unit/kickstart/test_answers.py"
 KICKSTART = "tests/unit/kickstart/test_kickstart_playbook.py"
+DRIFT = "tests/unit/drift/test_drift_runs.py"
 
 ROWS = (
+    # Looking for drift.
+    Proved("drift.check", "a search for drift that would change hosts", "no `--check`", NOTHING,
+           f"{DRIFT}::test_without_check_mode_it_refuses_and_names_the_command", 1),
+    Proved("drift.start_at", "a search for drift that begins in the middle", "`--start-at-task`", NOTHING,
+           f"{DRIFT}::test_a_run_that_begins_in_the_middle_is_refused", 1),
+    Proved("drift.callback", "a search for drift that collects nothing", "its callback is not loaded", NOTHING,
+           "tests/unit/drift/test_drift_guard.py::test_each_reason_is_named", 1),
+    Proved("drift.found", "a host that differs from the plan", "a changed file", NOTHING,
+           f"{DRIFT}::test_what_differs_is_in_the_table_the_record_and_the_page_and_nothing_is_changed"),
+    Proved("drift.unknown", "a step that check mode does not carry out", "a command", NOTHING,
+           f"{DRIFT}::test_a_step_that_check_mode_does_not_carry_out_is_unknown_and_no_success"),
+    Proved("drift.record", "a record of drift that cannot be written", "a file in the place of its folder", NOTHING,
+           "tests/unit/drift/test_drift_guard.py::test_a_record_that_cannot_be_written_is_said", 0),
     # Bare servers.
     Proved("kickstart.refused", "a bare server of which nothing is known", "no variable is set", "no file is written",
            f"{KICKSTART}::test_without_variables_one_message_names_all"),

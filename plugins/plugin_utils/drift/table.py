@@ -25,7 +25,8 @@ def lines(hosts: Mapping[str, Found], overall: str, columns: int) -> list[str]:
         verdict = f"; verdict {host.verdict}" if host.verdict else ""
         word = WORDS.get(status_of(host), "UNKNOWN")
         found += wrapped(f"{counts(host)}{verdict}", columns, f"{name}  {word}  ", "    ")
-        width = max((len(row.layer) for row in [*host.differences, *host.unknown]), default=0)
+        layers = [row.layer for row in host.differences] + [row.layer for row in host.unknown]
+        width = max(map(len, layers), default=0)
         for row in host.differences:
             found += wrapped(in_a_line(row), columns, f"  {row.layer:<{width}}  ", "      ")
         for unknown in host.unknown:

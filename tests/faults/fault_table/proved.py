@@ -33,6 +33,8 @@ KICKSTART = "tests/unit/kickstart/test_kickstart_playbook.py"
 DRIFT = "tests/unit/drift/test_drift_runs.py"
 
 ROWS = (
+    Proved("sbom.input", "a bill of materials from nothing", "another playbook without `gpu_node`", "no file is written",
+           "tests/unit/software/test_sbom_lookup.py::test_what_is_missing_is_named"),
     # Looking for drift.
     Proved("drift.check", "a search for drift that would change hosts", "no `--check`", NOTHING,
            f"{DRIFT}::test_without_check_mode_it_refuses_and_names_the_command", 1),

@@ -33,7 +33,19 @@ KICKSTART = "tests/unit/kickstart/test_kickstart_playbook.py"
 DRIFT = "tests/unit/drift/test_drift_runs.py"
 
 ROWS = (
-    Proved("sbom.input", "a bill of materials from nothing", "another playbook without `gpu_node`", "no file is written",
+    # What is known about the software.
+    Proved("advisories.found", "a known vulnerability", "a locked wheel that an advisory names", NOTHING,
+           "tests/unit/software/test_advisories_playbook.py::test_what_is_known_is_printed_and_ends_with_an_error"),
+    Proved("advisories.unreachable", "advisories that nobody can ask for", "no route to OSV, and no file", NOTHING,
+           "tests/unit/software/test_advisories_playbook.py::test_without_a_route_and_a_file_nothing_is_called_clean"),
+    Proved("advisories.file", "a file that is no export of OSV", "text in place of a zip", NOTHING,
+           "tests/unit/software/test_advisories.py::test_a_file_that_is_no_export_is_an_error"),
+    Proved("advisories.record", "an advisory that cannot be read", "a version that is none", NOTHING,
+           "tests/unit/software/test_advisories.py::test_a_version_that_cannot_be_read_is_an_error"),
+    Proved("advisories.bulletins", "a file of bulletins in another form", "a bulletin without its source", NOTHING,
+           "tests/unit/software/test_advisories.py::"
+           "test_the_operators_own_bulletins_are_added_and_a_wrong_file_is_an_error"),
+    Proved("sbom.input", "a bill of materials from nothing", "a playbook without `gpu_node`", "no file is written",
            "tests/unit/software/test_sbom_lookup.py::test_what_is_missing_is_named"),
     # Looking for drift.
     Proved("drift.check", "a search for drift that would change hosts", "no `--check`", NOTHING,

@@ -70,6 +70,7 @@ LONGEST = (
     "training/test_environment_modes.py",
     "training/test_package_lock.py",
     "rollout/test_rollout_runs.py",
+    "drift/test_drift_runs.py",
     "roles/test_busy_layers.py",
     "plan/test_matrix_refresh.py",
     "doctor/test_gpu_doctor.py",

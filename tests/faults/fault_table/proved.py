@@ -30,8 +30,36 @@ def refused(id: str, fault: str, made: str, condition: str, status: int = 2) -> 
 
 ANSWERS = "tests/unit/kickstart/test_answers.py"
 KICKSTART = "tests/unit/kickstart/test_kickstart_playbook.py"
+DRIFT = "tests/unit/drift/test_drift_runs.py"
 
 ROWS = (
+    # What is known about the software.
+    Proved("advisories.found", "a known vulnerability", "a locked wheel that an advisory names", NOTHING,
+           "tests/unit/software/test_advisories_playbook.py::test_what_is_known_is_printed_and_ends_with_an_error"),
+    Proved("advisories.unreachable", "advisories that nobody can ask for", "no route to OSV, and no file", NOTHING,
+           "tests/unit/software/test_advisories_playbook.py::test_without_a_route_and_a_file_nothing_is_called_clean"),
+    Proved("advisories.file", "a file that is no export of OSV", "text in place of a zip", NOTHING,
+           "tests/unit/software/test_advisories.py::test_a_file_that_is_no_export_is_an_error"),
+    Proved("advisories.record", "an advisory that cannot be read", "a version that is none", NOTHING,
+           "tests/unit/software/test_advisories.py::test_a_version_that_cannot_be_read_is_an_error"),
+    Proved("advisories.bulletins", "a file of bulletins in another form", "a bulletin without its source", NOTHING,
+           "tests/unit/software/test_advisories.py::"
+           "test_the_operators_own_bulletins_are_added_and_a_wrong_file_is_an_error"),
+    Proved("sbom.input", "a bill of materials from nothing", "a playbook without `gpu_node`", "no file is written",
+           "tests/unit/software/test_sbom_lookup.py::test_what_is_missing_is_named"),
+    # Looking for drift.
+    Proved("drift.check", "a search for drift that would change hosts", "no `--check`", NOTHING,
+           f"{DRIFT}::test_without_check_mode_it_refuses_and_names_the_command", 1),
+    Proved("drift.start_at", "a search for drift that begins in the middle", "`--start-at-task`", NOTHING,
+           f"{DRIFT}::test_a_run_that_begins_in_the_middle_is_refused", 1),
+    Proved("drift.callback", "a search for drift that collects nothing", "its callback is not loaded", NOTHING,
+           "tests/unit/drift/test_drift_guard.py::test_each_reason_is_named", 1),
+    Proved("drift.found", "a host that differs from the plan", "a changed file", NOTHING,
+           f"{DRIFT}::test_what_differs_is_in_the_table_the_record_and_the_page_and_nothing_is_changed"),
+    Proved("drift.unknown", "a step that check mode does not carry out", "a command", NOTHING,
+           f"{DRIFT}::test_a_step_that_check_mode_does_not_carry_out_is_unknown_and_no_success"),
+    Proved("drift.record", "a record of drift that cannot be written", "a file in the place of its folder", NOTHING,
+           "tests/unit/drift/test_drift_guard.py::test_a_record_that_cannot_be_written_is_said", 0),
     # Bare servers.
     Proved("kickstart.refused", "a bare server of which nothing is known", "no variable is set", "no file is written",
            f"{KICKSTART}::test_without_variables_one_message_names_all"),

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Known vulnerabilities of a node's locked wheels and of its driver."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: advisories
+author: The gpuwright developers (@gpuwright)
+version_added: "0.1.0"
+short_description: Known vulnerabilities of locked Python packages and of NVIDIA drivers
+description:
+  - Compares the versions of a lock file with OSV's advisories, and drivers with NVIDIA's bulletins. Runs on the
+    controller; no node is contacted. Without a file it asks OSV, which learns names and versions of the packages.
+  - Fails if OSV neither answers nor is replaced by a file, since nothing is known then.
+options:
+  _terms:
+    description: Names of lock files, for the table.
+    type: list
+    elements: str
+    required: true
+  text:
+    description: The text of the lock file.
+    type: str
+    required: true
+  drivers:
+    description: Versions of NVIDIA's driver that are installed or planned; empty ones are left out.
+    type: list
+    elements: str
+    default: []
+  file:
+    description: OSV's export, a zip or a folder of JSON records; empty asks OSV.
+    type: path
+    default: ""
+  bulletins:
+    description: A file of bulletins in addition to the toolkit's own, in the same form.
+    type: path
+    default: ""
+"""
+EXAMPLES = """
+- name: Compare
+  ansible.builtin.set_fact:
+    found: "{{ lookup('gpuwright.node.advisories', 'a.txt', text=lookup('file', 'a.txt'), drivers=['580.95.05']) }}"
+"""
+RETURN = """
+_raw:
+  description: C(rows), C(unknown) (sentences) and C(lines) (the table) for each lock file.
+  type: list
+  elements: dict
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils.software import bulletins, osv
+from ansible_collections.gpuwright.node.plugins.plugin_utils.software.advisory import AdvisoryError, Row
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
+from packaging.version import InvalidVersion
+
+
+def compared(lock: str, text: str, drivers: list[str], file: str, more: str) -> dict[str, Any]:
+    """Rows, what is unknown, and the table. AdvisoryError if advisories cannot be had."""
+    pins = osv.pins_of(text)
+    known = bulletins.read() + (bulletins.read(Path(more).expanduser()) if more else [])
+    records: list[osv.Record] = []
+    if pins:
+        records = osv.from_file(Path(file).expanduser(), pins) if file else osv.from_server(pins)
+    rows = osv.rows(records, pins, lock)
+    unknown = [] if pins else [f"{lock or 'the plan'} pins no package, so none was compared"]
+    for version in sorted({version for version in drivers if version}):
+        try:
+            rows += bulletins.rows(version, known, "driver")
+            if not bulletins.is_known(version, known):
+                unknown.append(f"NVIDIA driver {version}: no bulletin here names its branch")
+        except InvalidVersion:
+            unknown.append(f"NVIDIA driver {version}: not the version of a driver")
+    return {"rows": [row.told() for row in rows], "unknown": unknown, "lines": lines(rows, unknown)}
+
+
+def lines(rows: list[Row], unknown: list[str]) -> list[str]:
+    """One line for each vulnerability, and what to do for each place that has one."""
+    found = [
+        f"{row.what} {row.version}: {', '.join(row.ids[:4])} ({row.severity}), {in_words(row.fixed)} [{row.lock}]"
+        for row in rows
+    ]
+    found += [f"UNKNOWN {text}" for text in unknown]
+    for place in sorted({row.lock for row in rows}):
+        found.append(f"{place}: {refresh(place)}")
+    return found
+
+
+def in_words(fixed: str) -> str:
+    return f"fixed in {fixed}" if fixed else "no fixed version is named"
+
+
+def refresh(place: str) -> str:
+    """What brings another version to this place."""
+    if place == "driver":
+        return told("set system_driver_version to a fixed one, then ansible-playbook site.yml")
+    return (
+        "a release of the toolkit with newer lock files (make lock writes them), or your own in "
+        "framework_pytorch_lock_file; " + told("for framework_pytorch_packages: ansible-playbook playbooks/lock.yml")
+    )
+
+
+class LookupModule(LookupBase):
+    """`lookup('gpuwright.node.advisories', lock, text=text, drivers=[...])`."""
+
+    def run(self, terms: list, variables: dict | None = None, **kwargs: Any) -> list[dict[str, Any]]:
+        drivers = [str(version) for version in kwargs.get("drivers") or []]
+        file, more = str(kwargs.get("file") or ""), str(kwargs.get("bulletins") or "")
+        try:
+            return [compared(str(name), str(kwargs.get("text") or ""), drivers, file, more) for name in terms]
+        except AdvisoryError as error:
+            raise AnsibleLookupError(str(error)) from error

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a task of check mode would change, as rows: what differs, what the host has now, and what is planned.
+
+Every kind of module tells it in another form: a difference of attributes, of texts, a unit's state, a list of files or
+of packages. A result in none of these forms still is a row, with the name of its task.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..summary.words import LOGIN, printable
+
+HIDDEN = "hidden (no_log)"
+# Lines of a text's difference that are kept, and characters of one value.
+MOST_LINES, MOST_LETTERS = 40, 300
+SINGLE = (str, int, float, bool, type(None))
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """One row. `what` is a file, unit, package or setting, `attribute` what of it; `lines` is a difference of texts."""
+
+    layer: str
+    role: str
+    task: str
+    what: str
+    attribute: str
+    now: str
+    planned: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a result comes from: the layer of its play, its role, the name of its task, and the action's last name."""
+
+    layer: str
+    role: str
+    task: str
+    action: str
+
+
+def differences(result: Mapping[str, Any], place: Place, looped: bool) -> list[Difference]:
+    """The rows of one result that is "changed"; `looped`: whether `results` has one result for each item."""
+    found = result.get("results")
+    items = [item for item in found if isinstance(item, Mapping)] if looped and isinstance(found, list) else [result]
+    rows = [row for item in items if item.get("changed") for row in _of_item(item, place)]
+    # A looped result that is hidden as a whole has no items.
+    return list(dict.fromkeys(rows)) or [_row(place, place.task, "", "", "would change")]
+
+
+def _of_item(item: Mapping[str, Any], place: Place) -> list[Difference]:
+    if "censored" in item:
+        return [_row(place, place.task, "", HIDDEN, HIDDEN)]
+    given = item.get("invocation")
+    asked = given.get("module_args") if isinstance(given, Mapping) else None
+    arguments = asked if isinstance(asked, Mapping) else {}
+    return (
+        _of_settings(item, place)
+        or _of_diff(item, arguments, place)
+        or _of_unit(item, place)
+        or _of_files(item, arguments, place)
+        or _of_packages(item, arguments, place)
+        or [_row(place, _name(item, arguments) or place.task, "", "", "would change")]
+    )
+
+
+def _row(
+    place: Place, what: object, attribute: str, now: object, planned: object, lines: Iterable[str] = ()
+) -> Difference:
+    cells = (_short(what), attribute, _short(now), _short(planned))
+    return Difference(place.layer, place.role, printable(place.task), *cells, tuple(lines))
+
+
+def _short(value: object) -> str:
+    text = printable("" if value is None else value)
+    return text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + " ..."
+
+
+def _name(item: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """The file, or whatever else the module was asked to care for."""
+    for source in (item, arguments):
+        for key in ("dest", "path", "name", "unit"):
+            if isinstance(source.get(key), str) and source[key]:
+                return source[key]
+    return ""
+
+
+def _of_diff(item: Mapping[str, Any], arguments: Mapping[str, Any], place: Place) -> list[Difference]:
+    """Rows from what --diff adds to a result."""
+    told = item.get("diff")
+    rows: list[Difference] = []
+    for one in told if isinstance(told, list) else [told]:
+        if not isinstance(one, Mapping):
+            continue
+        before, after = one.get("before"), one.get("after")
+        named = _name(item, arguments)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            path = after.get("path") or before.get("path") or named or place.task
+            rows += [_row(place, path, key, *pair) for key, pair in _attributes(before, after)]
+        elif isinstance(before, str) and isinstance(after, str) and before != after:
+            header = str(one.get("before_header") or one.get("after_header") or "")
+            path = named or header.removesuffix(" (content)") or place.task
+            rows.append(_of_texts(place, path, before, after))
+        elif isinstance(one.get("prepared"), str) and one["prepared"].strip():
+            rows.append(_row(place, named or place.task, "content", "", "differs", _kept(one["prepared"].splitlines())))
+    return rows
+
+
+def _attributes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, tuple[Any, Any]]]:
+    """(name, (now, planned)) of what differs; values that are no single ones are named only."""
+    found = []
+    for key in after:
+        old, new = before.get(key), after[key]
+        if key == "path" or old == new:
+            continue
+        whole = isinstance(old, SINGLE) and isinstance(new, SINGLE)
+        found.append((str(key), (old, new) if whole else ("", "differs")))
+    return found
+
+
+def _of_texts(place: Place, path: str, before: str, after: str) -> Difference:
+    """A text's difference: how many lines would come and go, and the lines themselves."""
+    compared = list(difflib.unified_diff(before.splitlines(), after.splitlines(), "now", "planned", lineterm="", n=1))
+    gone = sum(line.startswith("-") for line in compared[2:])
+    come = sum(line.startswith("+") for line in compared[2:])
+    now = "" if before else "is not there"
+    lines = f"+{come} -{gone} lines" if before else f"{come} line{'' if come == 1 else 's'}"
+    planned = lines if after else "removed"
+    return _row(place, path, "content", now, planned, _kept(compared[2:]))
+
+
+def _kept(lines: Sequence[str]) -> list[str]:
+    """Lines that may be shown: without logins in addresses and control characters, and not more than a screen."""
+    clean = ["".join(char if char.isprintable() else " " for char in LOGIN.sub("://***@", line)) for line in lines]
+    more = len(clean) - MOST_LINES
+    return [line[:MOST_LETTERS] for line in clean[:MOST_LINES]] + ([f"... and {more} more lines"] if more > 0 else [])
+
+
+def _of_settings(item: Mapping[str, Any], place: Place) -> list[Difference]:
+    """Settings of the host: host_tuning tells "key = value" for each, and "path: written" for each file."""
+    told = item.get("diff")
+    if place.action != "host_tuning" or not isinstance(told, Mapping):
+        return []
+    before = dict(_setting(line) for line in str(told.get("before") or "").splitlines() if " = " in line)
+    rows = []
+    for line in str(told.get("after") or "").splitlines():
+        if " = " in line:
+            key, value = _setting(line)
+            rows.append(_row(place, key, "setting", before.get(key), value))
+        elif line.strip():
+            path, _colon, word = line.rpartition(": ")
+            rows.append(_row(place, path or line, "content", "differs", word if path else "differs"))
+    return rows
+
+
+def _setting(line: str) -> tuple[str, str]:
+    key, _equals, value = line.partition(" = ")
+    return key, value
+
+
+def _of_unit(item: Mapping[str, Any], place: Place) -> list[Difference]:
+    """A unit whose state or start at boot differs: systemd's own words for what it is now."""
+    status = item.get("status")
+    if not isinstance(status, Mapping) or "ActiveState" not in status:
+        return []
+    unit = item.get("name") or status.get("Id") or place.task
+    rows = []
+    file_state = str(status.get("UnitFileState") or status.get("LoadState") or "")
+    if item.get("enabled") is True and file_state != "enabled":
+        rows.append(_row(place, unit, "start at boot", file_state or "not known", "enabled"))
+    if item.get("enabled") is False and file_state not in ("disabled", ""):
+        rows.append(_row(place, unit, "start at boot", file_state, "disabled"))
+    wanted = {"started": "active", "restarted": "restarted", "reloaded": "reloaded", "stopped": "inactive"}
+    planned = wanted.get(str(item.get("state")))
+    active = str(status["ActiveState"])
+    if planned and planned != active:
+        rows.append(_row(place, unit, "state", active, planned))
+    return rows
+
+
+def _of_files(item: Mapping[str, Any], arguments: Mapping[str, Any], place: Place) -> list[Difference]:
+    """Files of a tree that would be written, removed or compiled, or whose modes would be repaired."""
+    folder = str(arguments.get("dest") or arguments.get("path") or "")
+    planned = {
+        "written": "as in the toolkit",
+        "removed": "removed",
+        "compiled": "compiled",
+        "examples": "mode repaired",
+    }
+    rows = []
+    for key, word in planned.items():
+        for name in item.get(key) or [] if isinstance(item.get(key), list) else []:
+            path = f"{folder}/{name}" if folder and not str(name).startswith("/") else name
+            now = {"written": "differs or is not there", "removed": "is there"}.get(key, "")
+            rows.append(_row(place, path, "content" if key in ("written", "removed") else "", now, word))
+    return rows
+
+
+def _of_packages(item: Mapping[str, Any], arguments: Mapping[str, Any], place: Place) -> list[Difference]:
+    """What dnf or apt would do, in its own words ("Installed: jq-1.6"), or else the packages that it was asked for."""
+    if place.action in ("dnf", "dnf5", "yum"):
+        told = [str(line) for line in item.get("results") or [] if isinstance(line, str)]
+        rows = [
+            _row(place, name.strip(), "package", "", word.strip().lower())
+            for word, colon, name in (line.partition(":") for line in told)
+            if colon and name.strip()
+        ]
+        if rows:
+            return rows
+    elif place.action not in ("apt", "package"):
+        return []
+    names = arguments.get("name") or arguments.get("pkg") or item.get("name") or []
+    listed = [names] if isinstance(names, str) else [str(name) for name in names]
+    return [_row(place, name, "package", "", str(arguments.get("state") or "present")) for name in listed]

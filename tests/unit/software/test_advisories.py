@@ -1,0 +1,187 @@
+"""Advisories are compared by the rules of OSV and PEP 440, never as text, and silence is never "none found"."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleLookupError
+from ansible_collections.gpuwright.node.plugins.lookup.advisories import LookupModule, compared
+from ansible_collections.gpuwright.node.plugins.plugin_utils.software import bulletins, osv
+from ansible_collections.gpuwright.node.plugins.plugin_utils.software.advisory import AdvisoryError
+
+LOCK = "Pillow==9.10.0 \\\n    --hash=sha256:00\ntorch==2.6.0+cu124 ; python_version > '3'\n"
+
+
+def record(name: str = "pillow", id: str = "GHSA-1", aliases: Any = ("CVE-2026-1",), **affected: Any) -> dict[str, Any]:
+    package = {"ecosystem": "PyPI", "name": name}
+    return {"id": id, "aliases": list(aliases), "affected": [{"package": package, **affected}]}
+
+
+def span(*events: dict[str, str], type: str = "ECOSYSTEM") -> dict[str, Any]:
+    return {"ranges": [{"type": type, "events": list(events)}]}
+
+
+@pytest.mark.parametrize(
+    ("affected", "version", "hit", "fixed"),
+    [
+        # As text, 9.10.0 would come before 9.9.0.
+        (span({"introduced": "0"}, {"fixed": "9.9.0"}), "9.10.0", False, ""),
+        (span({"introduced": "0"}, {"fixed": "10.0"}), "9.10.0", True, "10.0"),
+        (span({"introduced": "9.10.1"}, {"fixed": "10.0"}), "9.10.0", False, ""),
+        (span({"introduced": "0"}, {"fixed": "9.10.0"}), "9.10.0", False, ""),
+        (span({"introduced": "0"}, {"fixed": "9.10.0"}), "9.10.0rc1", True, "9.10.0"),
+        (span({"introduced": "0"}, {"last_affected": "9.10.0"}), "9.10.0", True, ""),
+        (span({"introduced": "0"}, {"last_affected": "9.10.0"}), "9.10.1", False, ""),
+        # Two ranges in one list of events, in any order.
+        (span({"fixed": "3"}, {"introduced": "4"}, {"introduced": "1"}, {"fixed": "5"}), "4.2", True, "5"),
+        (span({"introduced": "1"}, {"fixed": "3"}, {"introduced": "4"}, {"fixed": "5"}), "3.5", False, ""),
+        (span({"introduced": "0"}), "1", True, ""),
+        # A build of the same release.
+        (span({"introduced": "0"}, {"fixed": "2.6.0"}), "2.6.0+cu124", False, ""),
+        ({"versions": ["2.6", "junk"]}, "2.6.0+cu124", True, ""),
+        (span({"introduced": "0"}, {"fixed": "abc123"}, type="GIT"), "1", False, ""),
+    ],
+)
+def test_ranges(affected: dict[str, Any], version: str, hit: bool, fixed: str) -> None:
+    assert osv.affects(record(**affected), "pillow", version) == (hit, fixed)
+
+
+def test_two_records_of_one_vulnerability_are_one_row_and_a_withdrawn_one_is_none() -> None:
+    old = span({"introduced": "0"}, {"fixed": "10.0"})
+    records = [
+        {**record(id="PYSEC-1", **old), "severity": [{"type": "CVSS_V3", "score": "CVSS:3.1/AV:N"}]},
+        {**record(id="GHSA-1", **old), "database_specific": {"severity": "HIGH"}},
+        {**record(id="GHSA-2", aliases=["CVE-2026-2"], **old), "withdrawn": "2026-01-01T00:00:00Z"},
+        record(name="other", **old),
+    ]
+    (row,) = osv.rows(records, osv.pins_of(LOCK), "a.txt")
+    assert (row.what, row.version, row.fixed, row.severity) == ("pillow", "9.10.0", "10.0", "HIGH")
+    assert row.ids == ["CVE-2026-1", "GHSA-1", "PYSEC-1"] and row.lock == "a.txt"
+
+
+def test_a_version_that_cannot_be_read_is_an_error() -> None:
+    with pytest.raises(AdvisoryError, match=r"GHSA-1 about pillow 9.10.0.*\[advisories.record\]$"):
+        osv.rows([record(**span({"introduced": "x y"}))], osv.pins_of(LOCK), "a.txt")
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_export_is_a_zip_or_a_folder(tmp_path: Path, packed: bool) -> None:
+    texts = {"a.json": record(), "b.json": record(name="django")}
+    if packed:
+        with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+            for name, text in texts.items():
+                archive.writestr(name, json.dumps(text))
+    else:
+        for name, text in texts.items():
+            (tmp_path / name).write_text(json.dumps(text))
+    found = osv.from_file(tmp_path / "all.zip" if packed else tmp_path, osv.pins_of(LOCK))
+    assert [one["id"] for one in found] == ["GHSA-1"] and found[0]["affected"][0]["package"]["name"] == "pillow"
+
+
+@pytest.mark.parametrize("content", [None, "", "no zip"])
+def test_a_file_that_is_no_export_is_an_error(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "all.zip"
+    if content == "":
+        path.mkdir()
+    elif content:
+        path.write_text(content)
+    with pytest.raises(AdvisoryError, match=r"all.zip.*expected OSV's export.*\[advisories.file\]$"):
+        osv.from_file(path, osv.pins_of(LOCK))
+
+
+class Osv(BaseHTTPRequestHandler):
+    """Answers as OSV does: ids of a query, in two pages, then each record."""
+
+    asked: list[dict[str, Any]] = []
+
+    def do_POST(self) -> None:
+        queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
+        self.asked += queries
+        first = {"vulns": [{"id": "GHSA-1"}], "next_page_token": "2"}
+        pages = {"": first, "2": {"vulns": [{"id": "GHSA-2"}]}}
+        self.say(
+            {
+                "results": [
+                    pages[one.get("page_token", "")] if one["package"]["name"] == "pillow" else {} for one in queries
+                ]
+            }
+        )
+
+    def do_GET(self) -> None:
+        self.say(record(id=self.path.rpartition("/")[2], **span({"introduced": "0"})))
+
+    def say(self, answer: Any) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
+
+    def log_message(self, *_words: Any) -> None:
+        """Nothing on the terminal."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    made = HTTPServer(("127.0.0.1", 0), Osv)
+    Thread(target=made.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{made.server_port}"
+    made.shutdown()
+    made.server_close()
+
+
+def test_osv_is_asked_for_every_pin_and_every_page(server: str) -> None:
+    Osv.asked.clear()
+    found = osv.from_server(osv.pins_of(LOCK), server)
+    assert [one["id"] for one in found] == ["GHSA-1", "GHSA-2"]
+    assert [(one["package"]["name"], one["version"]) for one in Osv.asked] == [
+        ("pillow", "9.10.0"), ("torch", "2.6.0"), ("pillow", "9.10.0")
+    ]  # fmt: skip
+
+
+def test_a_server_that_does_not_answer_is_an_error_and_never_none_found() -> None:
+    with pytest.raises(AdvisoryError, match=r"did not answer.*advisories_file=all.zip \[advisories.unreachable\]$"):
+        osv.from_server(osv.pins_of(LOCK), "http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("version", "first", "number"),
+    [
+        ("580.95.05", "580.126.09", 2),
+        ("580.126.09", "580.159.03", 1),
+        ("580.159.03", "", 0),
+        ("570.86.10", "570.86.15", 5),
+    ],
+)
+def test_drivers_against_the_bulletins(version: str, first: str, number: int) -> None:
+    found = bulletins.rows(version, bulletins.read(), "driver")
+    assert len(found) == number and (found[0].fixed if found else "") == first
+    assert all(row.source.startswith("https://github.com/NVIDIA/product-security/") for row in found)
+
+
+def test_a_branch_that_no_bulletin_names_and_a_plan_without_a_lock_file_are_unknown(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(record(**span({"introduced": "0"}, {"fixed": "10.0"}))))
+    found = compared("a.txt", LOCK, ["470.256.02", ""], str(tmp_path), "")
+    assert found["unknown"] == ["NVIDIA driver 470.256.02: no bulletin here names its branch"]
+    assert found["lines"][0] == "pillow 9.10.0: CVE-2026-1, GHSA-1 (not given), fixed in 10.0 [a.txt]"
+    assert "make lock" in found["lines"][-1]
+    assert compared("", "", ["580.159.03"], "", "")["unknown"] == ["the plan pins no package, so none was compared"]
+
+
+def test_the_operators_own_bulletins_are_added_and_a_wrong_file_is_an_error(tmp_path: Path) -> None:
+    more = tmp_path / "more.yml"
+    row = {"fixed": "470.300.01", "severity": "HIGH", "cves": ["CVE-2027-1"]}
+    more.write_text(
+        json.dumps({"bulletins": [{"id": "1", "source": "https://example.org/1", "branches": {"470": row}}]})
+    )
+    found = compared("", "", ["470.256.02"], "", str(more))
+    assert found["rows"][0]["fixed"] == "470.300.01" and len(found["unknown"]) == 1
+    more.write_text(json.dumps({"bulletins": [{"id": "1", "branches": {}}]}))
+    with pytest.raises(AnsibleLookupError, match=r"more.yml.*\[advisories.bulletins\]$"):
+        LookupModule().run([""], text="", bulletins=str(more))

@@ -154,7 +154,7 @@ def trainer(suite: Suite) -> None:
     if python is None:
         return suite.add("the trainer's environment", False)
     suite.add("the trainer's types", trainer_types(python))
-    return pytest_suite(suite, "trainer", str(python), *TWO_SIDE_BY_SIDE, "trainer/tests")
+    return pytest_suite(suite, "trainer", str(python), *TWO_SIDE_BY_SIDE, "trainer/tests", "tests/burn_in")
 
 
 def trainer_types(python: Path) -> bool:

@@ -10,6 +10,14 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[3]
 # By file of a role's tasks and the beginning of the task's name. Those of test_role_refusals.py are not repeated here.
 NOT_FOLLOWED = {
+    ("accept/check.yml", "Refuse a value"): "test_accept_playbook.py; the message tells the range",
+    ("accept/check.yml", "Refuse a port"): "test_accept_playbook.py, where other plays leave it at 0",
+    ("accept/begin.yml", "Refuse a node on which"): "as system_busy's own step: the work has ended",
+    (
+        "accept/begin.yml",
+        "Refuse a node that is not finished",
+    ): "tests/faults and tests/molecule finish nodes by site.yml",
+    ("accept/judge.yml", "End with the verdict"): "by hand: somebody corrects or replaces what it names",
     ("drain/drain.yml", "Refuse a scheduler"): "test_drain_role.py; the message lists every value",
     ("drain/drain.yml", "Refuse a drain that nobody"): "test_drain_role.py, where every other play sets it",
     ("drain/drain.yml", "Refuse a drain by a command"): "test_drain_role.py, in which other plays set both variables",

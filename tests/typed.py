@@ -13,9 +13,12 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TESTS = REPOSITORY / "tests"
+# A program that nodes run from a folder of its own.
+BURN_IN = REPOSITORY / "roles/accept/files/burn_in"
 # What tests of more than one folder import by its name alone.
 SHARED = (TESTS, TESTS / "fleet")
 ALONE = (
+    "burn_in",
     "collection",
     "container",
     "deep",
@@ -41,7 +44,7 @@ def runs() -> list[tuple[list[Path], list[Path]]]:
     found = [
         ([TESTS / "unit"], [*unit, *SHARED, TESTS / "vm", TESTS / "world", TESTS / "faults", TESTS / "bench/runtime"])
     ]
-    beside = [TESTS / "vm", TESTS / "world", TESTS / "bench/runtime", *SHARED, REPOSITORY / "trainer"]
+    beside = [TESTS / "vm", TESTS / "world", TESTS / "bench/runtime", *SHARED, REPOSITORY / "trainer", BURN_IN]
     found += [([TESTS / name], [TESTS / name, *unit, *beside]) for name in ALONE]
     apart = {TESTS / name for name in ("unit", *ALONE)}
     rest = sorted(file for file in TESTS.rglob("*.py") if not apart.intersection(file.parents))

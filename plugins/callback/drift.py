@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 LOOKUP = "gpuwright.node.drift"
 LEFT_OUT = "gpu_node_left_out"
 # What the last play registers: drop-ins of units, and that the host's run came to its end.
-DROP_INS, JUDGED = "drift_drop_ins", "drift_judged"
+DROP_INS = "drift_drop_ins"
+JUDGED = "drift_judged"
 
 
 class CallbackModule(CallbackBase):

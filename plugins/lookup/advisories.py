@@ -60,7 +60,7 @@ from packaging.version import InvalidVersion
 
 
 def compared(lock: str, text: str, drivers: list[str], file: str, more: str) -> dict[str, Any]:
-    """Rows, what is unknown, and the table. AdvisoryError if advisories cannot be had."""
+    """Rows, what is unknown, and the table. AdvisoryError if there are no advisories to compare with."""
     pins = osv.pins_of(text)
     known = bulletins.read() + (bulletins.read(Path(more).expanduser()) if more else [])
     records: list[osv.Record] = []

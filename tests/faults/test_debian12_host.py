@@ -46,7 +46,7 @@ def test_key_with_another_fingerprint_is_not_trusted() -> None:
     done = system(system_driver_repository_key_fingerprint="0" * 40)
     assert done.rc != 0
     assert "instead of " + "0" * 40 in done.text and "[repository.key]" in done.text
-    assert "Nothing was changed" in done.text
+    assert "Nothing was trusted and nothing was changed" in done.text
     assert on_debian(f"ls {SOURCES} /etc/apt/keyrings/cuda-debian12-x86_64.asc 2>/dev/null", check=False) == ""
     assert on_debian("apt-get -q update >/dev/null && dpkg --audit") == ""
 

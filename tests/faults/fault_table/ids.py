@@ -23,7 +23,7 @@ VALUES = (
 
 
 def sources() -> Iterator[Path]:
-    for folder, pattern in (("roles", "*.yml"), ("plugins", "*.py"), ("library", "*.py")):
+    for folder, pattern in (("roles", "*.yml"), ("playbooks", "*.yml"), ("plugins", "*.py"), ("library", "*.py")):
         yield from sorted((REPOSITORY / folder).rglob(pattern))
 
 

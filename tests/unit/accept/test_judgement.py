@@ -41,9 +41,8 @@ def test_equal_healthy_nodes_are_accepted() -> None:
 
 
 def test_an_outlier_is_named_with_figure_median_and_share() -> None:
-    found = judged(fleet(n4=answer(device(name=UNKNOWN_CARD, factor=0.8)), **{
-        name: answer(device(name=UNKNOWN_CARD)) for name in ("n1", "n2", "n3")
-    }))  # fmt: skip
+    others = {name: answer(device(name=UNKNOWN_CARD)) for name in ("n1", "n2", "n3")}
+    found = judged({**others, "n4": answer(device(name=UNKNOWN_CARD, factor=0.8))})
     assert ids(found["n4"]) == ["accept.outlier"] * 4 and found["n1"]["verdict"] == "ACCEPTED"
     texts = [row["text"] for row in found["n4"]["findings"]]
     assert "cuda:0: copy in GPU memory 608 GB/s is 20 % below the median of 4 nodes, 760 GB/s; 10 % is allowed" in texts

@@ -30,6 +30,7 @@ from fault_table.row import Proved, Row
 
 # Their messages are problems of single hosts, which have ids, or the lines of checks.
 WITHOUT_ID = {
+    ("accept/judge.yml", "End with the verdict"),
     ("preflight/leave_out.yml", "Stop every host, as preflight_on_problem says"),
     ("preflight/leave_out.yml", "Leave this host out"),
     ("preflight/question.yml", "Check every variable of the roles"),

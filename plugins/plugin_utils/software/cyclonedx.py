@@ -6,6 +6,7 @@ The same software gives the same text and the same serial number; only the times
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 from collections.abc import Iterable, Mapping
@@ -13,12 +14,18 @@ from typing import Any
 from urllib.parse import quote
 
 SCHEMA = "http://cyclonedx.org/schema/bom-1.6.schema.json"
-# Serial numbers are made from the content, in a name space of their own.
-SPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://cyclonedx.org/gpuwright")
 OWN = "gpuwright:"
 # What is known of where a distribution comes from.
 LOCKED, OTHER, UNLOCKED, DAMAGED = "as locked", "another version than locked", "in no lock file", "damaged"
 Component = dict[str, Any]
+
+
+def identity(content: str) -> uuid.UUID:
+    """The same content has the same UUID: version 8 (RFC 9562), made of its SHA-256, which a FIPS system has, too."""
+    octets = bytearray(hashlib.sha256(content.encode()).digest()[:16])
+    octets[6] = octets[6] & 0x0F | 0x80
+    octets[8] = octets[8] & 0x3F | 0x80
+    return uuid.UUID(bytes=bytes(octets))
 
 
 def purl(kind: str, name: str, version: str, space: str = "", **qualifiers: str) -> str:
@@ -157,7 +164,7 @@ def document(
         "$schema": SCHEMA,
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(SPACE, content)}",
+        "serialNumber": f"urn:uuid:{identity(content)}",
         "version": 1,
         "metadata": {
             "timestamp": time,

@@ -51,8 +51,7 @@ CHECKS = (
         unit="updates",
         needs_gpu=False,
         action="Choose a day for the update. A kernel: set system_kernel_allow_update: true. The driver: plan one that "
-        "has the fix. Then run ansible-playbook site.yml, which moves the locks. A lock that you set yourself: release "
-        "it (dnf versionlock delete, apt-mark unhold) and update.",
+        "has the fix. The next run of the system layer moves the locks. A lock of your own: release it, and update.",
         source="dnf updateinfo; apt's security archives",
         readers=(HELD_UPDATES,),
     ),

@@ -35,7 +35,7 @@ def held_updates(readings: Evidence, expected: Evidence) -> Outcome:
 HELD_UPDATES = Reader(
     name="held_updates",
     level=STANDARD,
-    read=lambda seen: for_root(attempt(read_held_updates, seen.root)),
+    read=lambda seen: for_root(attempt(read_held_updates, seen.root, seen.probe)),
     source=by_hand(READ_FROM, " ".join(ADVISORIES) + " || apt-get --simulate upgrade"),
 )
 

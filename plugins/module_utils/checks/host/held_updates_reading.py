@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
 
 from ...host.bounded import Finished, run_bounded
-from ...host.files import exists, names_in, read_text
+from ...host.files import names_in, read_text
 from ...packages.locks import LOCK_LIST, read_version_locks
 
 SECONDS = 60
@@ -36,17 +36,19 @@ HELD = re.compile(r"^Status: hold ", re.MULTILINE)
 RunProgram = Callable[[Sequence[str], float], Finished]
 
 
-def read_held_updates(root: str, run: RunProgram = run_bounded) -> Optional[Dict[str, Any]]:
+def read_held_updates(root: str, probe: Mapping[str, Any], run: RunProgram = run_bounded) -> Optional[Dict[str, Any]]:
     """`{manager, updates: [{package, advisory}]}`, null where nothing is held.
 
     `updates` is null where the package manager has fetched no lists. `package` names the update, with its version;
     `advisory` is the advisory's name and severity with dnf, the update's origin with apt.
     """
-    if exists(root, DPKG):
+    # Either package manager may be installed on a system of the other one.
+    family = (probe.get("os") or {}).get("family")
+    if family == "debian":
         held = bool(names_in(root, PREFERENCES)) or bool(HELD.search(read_text(root, DPKG) or ""))
         return {"manager": "apt", "updates": _updates_of_apt(root, run)} if held else None
-    if not exists(root, "/etc/dnf"):
-        raise OSError("neither dnf nor apt manages the packages of this system")
+    if family != "redhat":
+        raise OSError(f"neither dnf nor apt is known to manage the packages of this system (family: {family})")
     locks = [lock for lock in read_version_locks(root) if not lock.startswith("!")]
     return {"manager": "dnf", "updates": _updates_of_dnf(locks, run)} if locks else None
 

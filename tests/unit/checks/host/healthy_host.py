@@ -77,4 +77,5 @@ OTHER_NODES: dict[str, Changes] = {
 
 
 def put_files(host: HostTree) -> None:
+    host.put("/etc/os-release", 'ID="rhel"\nVERSION_ID="8.8"\n')
     host.put("/etc/dnf/plugins/versionlock.list", "nvidia-driver-cuda-3:580.95.05-1.el8.*\n")

@@ -21,6 +21,8 @@ FEDORA-EPEL-2026-12ab Unknown/Sec. dkms-3.1.0-2.el8.noarch
 """
 needs_apt = pytest.mark.skipif(not shutil.which("apt-get"), reason="apt belongs to Debian")
 MACHINE = "amd64"
+EL: dict = {"os": {"family": "redhat"}}
+DEBIAN: dict = {"os": {"family": "debian"}}
 
 
 def answers(stdout: str = "", rc: int = 0, stderr: str = "") -> Callable[[Sequence[str], float], Finished]:
@@ -37,7 +39,7 @@ def host(tmp_path):
 
 
 def test_only_packages_with_a_lock_are_named(host):
-    assert read_held_updates(host.root, answers(ADVISORIES)) == {
+    assert read_held_updates(host.root, EL, answers(ADVISORIES)) == {
         "manager": "dnf",
         "updates": [
             {"package": "kernel-4.18.0-553.33.1.el8_10.x86_64", "advisory": "RHSA-2026:0001 (Important)"},
@@ -48,18 +50,18 @@ def test_only_packages_with_a_lock_are_named(host):
 
 def test_nothing_is_asked_where_nothing_is_held(host):
     host.put(LOCKS, "# empty\n")
-    assert read_held_updates(host.root, answers(rc=1)) is None
+    assert read_held_updates(host.root, EL, answers(rc=1)) is None
 
 
 def test_lists_that_were_never_fetched_are_no_answer(host):
     error = "Error: Cache-only enabled but no cache for 'baseos'\n"
-    assert read_held_updates(host.root, answers(rc=1, stderr=error)) == {"manager": "dnf", "updates": None}
+    assert read_held_updates(host.root, EL, answers(rc=1, stderr=error)) == {"manager": "dnf", "updates": None}
 
 
 @pytest.mark.parametrize(("error", "words"), [("Error: no space\n", "no space"), ("", "status 1")])
 def test_a_failure_is_not_nothing(host, error, words):
     with pytest.raises(OSError, match=words):
-        read_held_updates(host.root, answers(rc=1, stderr=error))
+        read_held_updates(host.root, EL, answers(rc=1, stderr=error))
 
 
 @pytest.mark.parametrize(
@@ -74,9 +76,16 @@ def test_the_name_of_a_package(package, name):
     assert name_of_rpm(package) == name
 
 
-def test_a_system_without_either_is_said(tmp_path):
+@pytest.mark.parametrize("probe", [{"os": {"family": "suse"}}, {"os": None}, {"unreadable": "no os-release"}])
+def test_a_system_without_either_is_said(tmp_path, probe):
     with pytest.raises(OSError, match="neither dnf nor apt"):
-        read_held_updates(str(tmp_path))
+        read_held_updates(str(tmp_path), probe)
+
+
+def test_the_other_ones_package_manager_may_be_installed(host):
+    """EPEL has dpkg."""
+    host.put("/var/lib/dpkg/status", "")
+    assert read_held_updates(host.root, EL, answers(ADVISORIES))["manager"] == "dnf"
 
 
 def package(name: str, version: str, status: str = "") -> str:
@@ -128,7 +137,7 @@ def debian(tmp_path):
 def test_apt_is_asked_with_holds_and_preferences_and_without(debian):
     debian.fetch()
     debian.pin()
-    assert read_held_updates(debian.tree.root, debian.run) == {
+    assert read_held_updates(debian.tree.root, DEBIAN, debian.run) == {
         "manager": "apt",
         "updates": [
             {"package": "held 3", "advisory": "Debian-Security:stable-security"},
@@ -141,10 +150,10 @@ def test_apt_is_asked_with_holds_and_preferences_and_without(debian):
 def test_an_update_that_nothing_holds_is_not_named(debian):
     """It comes with the next upgrade."""
     debian.fetch()
-    found = read_held_updates(debian.tree.root, debian.run) or {}
+    found = read_held_updates(debian.tree.root, DEBIAN, debian.run) or {}
     assert [one["package"] for one in found["updates"]] == ["held 3"]
 
 
 @needs_apt
 def test_apt_without_lists_is_no_answer(debian):
-    assert read_held_updates(debian.tree.root, debian.run) == {"manager": "apt", "updates": None}
+    assert read_held_updates(debian.tree.root, DEBIAN, debian.run) == {"manager": "apt", "updates": None}

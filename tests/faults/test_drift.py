@@ -67,7 +67,7 @@ def changed_by_hand() -> Iterator[None]:
 
 
 def state(tmp_path: Path) -> State:
-    return comparable(read(Container(), Hashes(tmp_path / "hashes")))  # type: ignore[arg-type]
+    return comparable(read(Container(), Hashes(tmp_path / "hashes")))
 
 
 def record() -> dict:

@@ -44,8 +44,8 @@ def open_own(path: Path, flags: int) -> int:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what a killed process left below `folder` of the files that it was replacing, for its only user."""
-    for path in folder.rglob(f"*.{'[0-9a-f]' * TOKEN_BYTES * 2}.tmp"):
+    """Remove what a killed process left in `folder` of the files that it was replacing, for its only user."""
+    for path in folder.glob(f"*.{'[0-9a-f]' * TOKEN_BYTES * 2}.tmp"):
         path.unlink(missing_ok=True)
 
 

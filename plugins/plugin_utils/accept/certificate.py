@@ -10,12 +10,9 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import FAIL as RED
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import PASS, UNKNOWN
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import WARN as YELLOW
-from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import printable
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.cells import Badge, Cell, Marked, Table
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import page_files
-from ansible_collections.gpuwright.node.plugins.plugin_utils.page.render import TEMPLATES
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.render import environment
 
 from . import tournament
 from .figures import WORDS, Answer, Figure, Fleet, devices_of
@@ -130,7 +127,7 @@ def refusal(record: Certificate, folder: str) -> str:
 def page(record: Certificate) -> str:
     """The certificate as a page that needs no network; every value is escaped when it is inserted."""
     return (
-        _environment()
+        environment(OWN_TEMPLATES)
         .get_template("certificate.html.j2")
         .render(
             name=record["host"],
@@ -195,20 +192,3 @@ def _between(record: Certificate) -> Table:
 
 def _told(value: Any) -> str:
     return "unknown" if value is None else str(value)
-
-
-def _environment() -> Environment:
-    """The pages' own templates and style, and the certificate's."""
-    return Environment(
-        loader=FileSystemLoader([OWN_TEMPLATES, TEMPLATES], encoding="utf-8"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _shown(value: Any) -> str:
-    """Text without control characters; output of a macro is already markup."""
-    return value if isinstance(value, Markup) else printable(str(value))

@@ -16,13 +16,14 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def render(template: str, **values: Any) -> str:
     """The rendered text of a template in this folder; every value is escaped when it is inserted."""
-    return _environment().get_template(template).render(values)
+    return environment().get_template(template).render(values)
 
 
 @functools.cache
-def _environment() -> Environment:
+def environment(*own: Path) -> Environment:
+    """The pages' templates and style, and `own` folders that come before them."""
     return Environment(
-        loader=FileSystemLoader(TEMPLATES, encoding="utf-8"),
+        loader=FileSystemLoader([*own, TEMPLATES], encoding="utf-8"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,

@@ -8,8 +8,7 @@ import pickle
 import re
 import stat
 from pathlib import Path
-
-from interrupt.host import Host
+from typing import Protocol
 
 # Of the kernel, or gone with the next boot; apart from the toolkit's own folder in /run, which is looked at.
 NOT_ON_DISK = ("/proc", "/sys", "/dev", "/run", "/tmp")
@@ -81,6 +80,14 @@ SIGNATURE_BYTES = 12
 State = dict[str, str]
 
 
+class Readable(Protocol):
+    """What is asked of a host: its files as this machine sees them, and what a script prints that root runs there."""
+
+    def root(self) -> Path: ...
+
+    def do(self, script: str, check: bool = True) -> str: ...
+
+
 class Hashes:
     """Hashes of files that were seen before, by inode, size and times: snapshots share what they have in common."""
 
@@ -119,7 +126,7 @@ def lawful(path: str) -> str:
     return next((what for pattern, what, _reason in LAWFUL if re.fullmatch(pattern, path)), "")
 
 
-def read(host: Host, hashes: Hashes) -> State:
+def read(host: Readable, hashes: Hashes) -> State:
     """Files (kind, mode, owner, content), packages, units and the toolkit's folder in /run, by name."""
     root = str(host.root())
     state = {f"file {path}": line for path, line in files(root, hashes).items()}

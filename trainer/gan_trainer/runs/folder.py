@@ -39,7 +39,9 @@ class RunFolder:
         except OSError as error:
             self.lock.close()
             raise RunFolderError(f"run_dir: {self.folder} is in use by another training run") from error
-        remove_leftovers(self.folder)
+        # Only its own folders: another run may be at work in one below.
+        for folder in (self.folder, self.folder / "samples", self.folder / "profile"):
+            remove_leftovers(folder)
         return self
 
     def __exit__(self, *error: object) -> None:

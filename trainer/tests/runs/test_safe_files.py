@@ -81,7 +81,10 @@ def test_what_a_killed_training_left_goes_with_the_next_one(folder: Path) -> Non
     (folder / "samples").mkdir()
     stems = ("checkpoint-0000000007", "stats", "config", "memory", "samples/step-0000000007")
     left = [folder / f"{stem}.{'a1' * 8}.tmp" for stem in stems]
-    kept = [folder / name for name in ("notes.tmp", "checkpoint-0000000007.mine.tmp")]
+    # Another training may be at work in a folder below this one.
+    (folder / "other").mkdir()
+    names = ("notes.tmp", "checkpoint-0000000007.mine.tmp", f"other/stats.{'a1' * 8}.tmp")
+    kept = [folder / name for name in names]
     for path in (*left, *kept):
         path.write_text("half of it")
     with RunFolder(folder, Config(**TINY, run_dir=str(folder))):

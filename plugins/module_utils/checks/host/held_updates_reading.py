@@ -6,7 +6,7 @@ The package manager answers from the lists that it fetched last: nothing is down
 
 import re
 from fnmatch import fnmatchcase
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from ...host.bounded import Finished, run_bounded
 from ...host.files import names_in, read_text
@@ -76,13 +76,12 @@ def _updates_of_apt(root: str, run: RunProgram) -> Optional[List[Dict[str, str]]
     """What an upgrade without holds and preferences would install from a security archive, and one with them not."""
     if not any("_Packages" in name for name in names_in(root, LISTS)):
         return None
-    now = {package for package, _origin in _upgrade(run, ("upgrade",)).items()}
-    free = _upgrade(run, FREE)
-    return [{"package": package, "advisory": free[package]} for package in sorted(_held(now, free))]
-
-
-def _held(now: Set[str], free: Mapping[str, str]) -> Set[str]:
-    return {package for package, origin in free.items() if package not in now and "security" in origin.lower()}
+    now, free = _upgrade(run, ("upgrade",)), _upgrade(run, FREE)
+    return [
+        {"package": package, "advisory": free[package]}
+        for package in sorted(set(free) - set(now))
+        if "security" in free[package].lower()
+    ]
 
 
 def _upgrade(run: RunProgram, words: Sequence[str]) -> Dict[str, str]:

@@ -1,4 +1,7 @@
-"""The burn-in on the CPU: a wrong bit is found wherever it is made, and the record has what the judgement needs."""
+"""The burn-in on the CPU: a wrong bit is found wherever it is made, and the record has what the judgement needs.
+
+`python tests/run.py trainer` names the interpreter and the paths of these imports.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import between
@@ -15,8 +19,9 @@ import burn_in
 import pytest
 import torch
 import work
-from conftest import PROGRAM, REPOSITORY
 
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROGRAM = REPOSITORY / "roles/accept/files/burn_in"
 CPU = torch.device("cpu")
 EDGE = 32
 TINY_MEMORY = 1 << 16

@@ -20,7 +20,7 @@ def held_updates(readings: Evidence, expected: Evidence) -> Outcome:
     the repositories declare is known: NVIDIA's has no advisories. A node without lists of packages is skipped.
     """
     if readings.absent("held_updates"):
-        return skipped("no package is held at a version")
+        return skipped("neither dnf nor apt holds a package at a version")
     manager = readings.one_of(tuple(REFRESH), "held_updates", "manager")
     if readings.absent("held_updates", "updates"):
         return skipped(f"the package manager has no lists to look into; '{REFRESH[manager]}' fetches them")

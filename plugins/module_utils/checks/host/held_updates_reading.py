@@ -37,18 +37,21 @@ RunProgram = Callable[[Sequence[str], float], Finished]
 
 
 def read_held_updates(root: str, probe: Mapping[str, Any], run: RunProgram = run_bounded) -> Optional[Dict[str, Any]]:
-    """`{manager, updates: [{package, advisory}]}`, null where nothing is held.
+    """`{manager, updates: [{package, advisory}]}`, null where neither of the two holds anything.
 
     `updates` is null where the package manager has fetched no lists. `package` names the update, with its version;
     `advisory` is the advisory's name and severity with dnf, the update's origin with apt.
     """
     # Either package manager may be installed on a system of the other one.
-    family = (probe.get("os") or {}).get("family")
+    system = probe.get("os")
+    if not system:
+        raise OSError("the probe does not say which system this is, and so not which package manager it has")
+    family = system.get("family")
     if family == "debian":
         held = bool(names_in(root, PREFERENCES)) or bool(HELD.search(read_text(root, DPKG) or ""))
         return {"manager": "apt", "updates": _updates_of_apt(root, run)} if held else None
     if family != "redhat":
-        raise OSError(f"neither dnf nor apt is known to manage the packages of this system (family: {family})")
+        return None
     locks = [lock for lock in read_version_locks(root) if not lock.startswith("!")]
     return {"manager": "dnf", "updates": _updates_of_dnf(locks, run)} if locks else None
 

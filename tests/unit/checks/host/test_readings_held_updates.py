@@ -76,9 +76,15 @@ def test_the_name_of_a_package(package, name):
     assert name_of_rpm(package) == name
 
 
-@pytest.mark.parametrize("probe", [{"os": {"family": "suse"}}, {"os": None}, {"unreadable": "no os-release"}])
-def test_a_system_without_either_is_said(tmp_path, probe):
-    with pytest.raises(OSError, match="neither dnf nor apt"):
+@pytest.mark.parametrize("family", ["suse", "unknown"])
+def test_a_system_without_either_holds_nothing_with_them(host, family):
+    host.put(LOCKS, "kernel-core-0:4.18.0-477.10.1.el8_8.*\n")
+    assert read_held_updates(host.root, {"os": {"family": family}}, answers()) is None
+
+
+@pytest.mark.parametrize("probe", [{"os": None}, {"unreadable": "no os-release"}])
+def test_an_unknown_system_is_said(tmp_path, probe):
+    with pytest.raises(OSError, match="which package manager"):
         read_held_updates(str(tmp_path), probe)
 
 

@@ -55,8 +55,9 @@ _value:
 import re
 from collections.abc import Iterable
 
-BEGIN = "# BEGIN gpuwright {}"
-END = "# END gpuwright {}"
+# As the role writes them.
+BEGIN = "gpuwright-BEGIN-{}-0:0-0.*"
+END = "gpuwright-END-{}-0:0-0.*"
 # NAME-EPOCH:VERSION-RELEASE.*, as this role writes it; NAME-VERSION-* or NAME-VERSION-RELEASE*, as planned_hold does.
 DNF_LINE = re.compile(r"(?P<name>.+?)-(?:\d+:[^-]+-[^-]+|[^-]+-[^-]*\*)$")
 APT_STANZA = re.compile(r"(?m)^Package: (?P<name>\S+)\nPin: version (?P<version>\S+)$")
@@ -86,9 +87,10 @@ def planned_hold(
     if family == "debian":
         return APT_STANZA.sub(lambda match: _stanza(match, next_version(match["name"])), text)
     lines, ours = [], False
+    begin, end = BEGIN.format(owner), END.format(owner)
     for line in text.splitlines():
-        ours = (ours or line == BEGIN.format(owner)) and line != END.format(owner)
-        match = DNF_LINE.match(line) if ours else None
+        ours = (ours or line == begin) and line != end
+        match = DNF_LINE.match(line) if ours and line != begin else None
         # A request to dnf has no architecture and may have no release; a lock is a pattern for all parts.
         wanted = next_version(match["name"]).rstrip("*").rstrip("-") if match else ""
         pattern = wanted + "*" if wanted.endswith(".") else wanted

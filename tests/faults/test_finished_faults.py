@@ -76,8 +76,9 @@ SCENES = (
         "values-that-are-words",
         ("fewer-gpus", "mixed-models", "fabric-manager-down"),
         smi={"set": {**dict.fromkeys(TOKEN_FIELDS, "ERR!"), "ecc_mode/current_ecc": "[Unknown Error]"}},
-        broken=CHANGE_PCI % SECOND_CARD,
-        mended=RESTORE_PCI,
+        # The host is a container: with a device file for one card only, it would look like one that was given one.
+        broken="cp -a /dev/nvidia0 /dev/nvidia1; " + CHANGE_PCI % SECOND_CARD,
+        mended=f"rm -f /dev/nvidia1; {RESTORE_PCI}",
         variables={"verify_expected_gpu_count": 2, "verify_expected_gpu_model": ""},
         more=tuple((check, "UNKNOWN", "") for check in TOKEN_FIELDS.values()),
     ),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What keeps the node's packages at their versions: enabled module streams and dnf's version locks."""
 
+import re
 from typing import Any, Dict, List, Optional
 
 from ..host.files import exists, names_in, read_text
@@ -8,6 +9,8 @@ from .module_streams import StreamError, read_selection
 
 STREAMS = "/etc/dnf/modules.d"
 LOCK_LIST = "/etc/dnf/plugins/versionlock.list"
+# Locks of packages that do not exist enclose what the role system_version_lock writes for one owner.
+MARK = re.compile(r"gpuwright-(BEGIN|END)-")
 
 
 def read_package_locks(root: str) -> Optional[Dict[str, Any]]:
@@ -33,9 +36,9 @@ def read_streams(root: str) -> Dict[str, str]:
 
 
 def read_version_locks(root: str) -> List[str]:
-    """The patterns of versionlock.list; empty if there is no such file."""
+    """The patterns of versionlock.list without gpuwright's marks; empty if there is no such file."""
     text = read_text(root, LOCK_LIST)
     if text is None and exists(root, LOCK_LIST):
         raise OSError(f"{LOCK_LIST} cannot be read")
     lines = [line.split("#")[0].strip() for line in (text or "").splitlines()]
-    return [line for line in lines if line]
+    return [line for line in lines if line and not MARK.match(line)]

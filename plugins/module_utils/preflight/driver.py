@@ -12,7 +12,7 @@ from .problem import (
 
 # Written by the role system_driver; the lock list has blocks of other owners, too.
 LOCK_LIST = "/etc/dnf/plugins/versionlock.list"
-LOCK_BLOCK = "# BEGIN gpuwright driver"
+LOCK_BLOCK = "gpuwright-BEGIN-driver-0:0-0.*"
 APT_GUARDS = ("/etc/apt/apt.conf.d/52gpuwright-unattended-upgrades", "/etc/apt/preferences.d/gpuwright-driver.pref")
 
 

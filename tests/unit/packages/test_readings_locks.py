@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpuwright.packages.locks import read_package_locks
+from gpuwright.packages.locks import read_package_locks, read_version_locks
 from gpuwright.readings.attempt import attempt
 from host_tree import HostTree
 
@@ -25,6 +25,12 @@ def test_streams_and_locks(host):
         "streams": {"nvidia-driver": "enabled 580-dkms"},
         "versions": ["kernel-0:4.18.0-477.10.1.el8_8.*"],
     }
+
+
+def test_our_marks_are_no_locks(host):
+    block = "gpuwright-BEGIN-kernel-0:0-0.*\nkernel-0:4.18.0-477.10.1.el8_8.*\ngpuwright-END-kernel-0:0-0.*\n"
+    host.put("/etc/dnf/plugins/versionlock.list", block)
+    assert read_version_locks(host.root) == ["kernel-0:4.18.0-477.10.1.el8_8.*"]
 
 
 def test_a_node_without_dnf_has_none(host):

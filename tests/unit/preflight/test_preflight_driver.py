@@ -61,9 +61,11 @@ def test_a_bare_node_and_one_without_gpus_announce_nothing() -> None:
 def test_guards_of_an_earlier_run_are_found(tmp_path) -> None:
     host = HostTree(tmp_path)
     assert not read_guarded("redhat", host.root) and not read_guarded("debian", host.root)
-    host.put("/etc/dnf/plugins/versionlock.list", "# BEGIN gpuwright cuda\n# END gpuwright cuda\n")
+    host.put("/etc/dnf/plugins/versionlock.list", "gpuwright-BEGIN-cuda-0:0-0.*\ngpuwright-END-cuda-0:0-0.*\n")
     assert not read_guarded("redhat", host.root)
-    host.put("/etc/dnf/plugins/versionlock.list", "# BEGIN gpuwright driver\nx-0:1-1.*\n# END gpuwright driver\n")
+    host.put(
+        "/etc/dnf/plugins/versionlock.list", "gpuwright-BEGIN-driver-0:0-0.*\nx-0:1-1.*\ngpuwright-END-driver-0:0-0.*\n"
+    )
     assert read_guarded("redhat", host.root)
     host.put("/etc/apt/apt.conf.d/52gpuwright-unattended-upgrades", "x\n")
     assert not read_guarded("debian", host.root)

@@ -16,16 +16,16 @@ planned_hold = _module.planned_hold
 
 LIST = """# the site's own
 bash-0:4.4.20-4.el8_6.*
-# BEGIN gpuwright driver
+gpuwright-BEGIN-driver-0:0-0.*
 kmod-nvidia-latest-dkms-3:580.95.05-1.el8.*
 libnvidia-ml-3:580.95.05-1.el8.*
 nvidia-driver-cuda-3:580.95.05-1.el8.*
-# END gpuwright driver
-# BEGIN gpuwright cuda
+gpuwright-END-driver-0:0-0.*
+gpuwright-BEGIN-cuda-0:0-0.*
 cuda-toolkit-12-9-0:12.9.1-1.*
 libcudnn9-cuda-12-0:9.13.0.50-1.*
 libnccl-0:2.28.3-1+cuda13.0.*
-# END gpuwright cuda
+gpuwright-END-cuda-0:0-0.*
 nvidia-docker2-0:2.14.0-1.*
 """
 PREFERENCES = """# Written by gpuwright: these packages stay at their version.
@@ -41,7 +41,9 @@ Pin-Priority: 1001
 
 
 def lines_of(text: str, owner: str) -> list[str]:
-    return part_of(rf"# BEGIN gpuwright {owner}\n(.*)# END gpuwright {owner}\n", text, re.DOTALL).splitlines()
+    return part_of(
+        rf"gpuwright-BEGIN-{owner}-0:0-0\.\*\n(.*)gpuwright-END-{owner}-0:0-0\.\*\n", text, re.DOTALL
+    ).splitlines()
 
 
 def locks(line: str, name: str, evr: str) -> bool:

@@ -33,7 +33,8 @@ def answers(stdout: str = "", rc: int = 0, stderr: str = "") -> Callable[[Sequen
 def host(tmp_path):
     tree = HostTree(tmp_path)
     tree.put(
-        LOCKS, "# BEGIN gpuwright kernel\nkernel-0:4.18.0-477.10.1.el8_8.*\n# END\n!openssl-1:1.1.1k-9.el8.*\ndkms*\n"
+        LOCKS,
+        "gpuwright-BEGIN-kernel-0:0-0.*\nkernel-0:4.18.0-477.10.1.el8_8.*\n# END\n!openssl-1:1.1.1k-9.el8.*\ndkms*\n",
     )
     return tree
 

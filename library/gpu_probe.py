@@ -27,6 +27,10 @@ options:
     type: list
     elements: str
     default: []
+  settled:
+    description: Also look whether anything has changed since an earlier run found that a role had nothing to do.
+    type: bool
+    default: false
 extends_documentation_fragment: [gpuwright.node.read_only]
 author: The gpuwright developers (@gpuwright)
 """
@@ -131,6 +135,10 @@ ansible_facts:
           description: What this host's recorded plan chose for each part; null if it has none.
           type: dict
           sample: {driver: 580 proprietary 580-dkms, cuDNN: 9.10.2}
+        settled:
+          description: Roles that had nothing to do in an earlier run, each with its inputs (a checksum) and what of the
+            node has changed since; only with O(settled).
+          type: dict
         reboot:
           description: Whether a reboot is required, with one sentence for each reason; computed only from the host's
             state.
@@ -141,17 +149,21 @@ ansible_facts:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.agents import agent_problem
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import probe
+from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import read_settled
 
 
 def main() -> None:
     """Read the host and return it."""
     names = {"type": "list", "elements": "str", "default": []}
-    module = AnsibleModule(argument_spec={"kernels": names, "agents": names}, supports_check_mode=True)
+    spec = {"kernels": names, "agents": names, "settled": {"type": "bool", "default": False}}
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     agents = module.params["agents"]
     problems = [problem for problem in map(agent_problem, agents) if problem]
     if problems:
         module.fail_json(msg=f"agents: {'; '.join(problems)} [variable.value]")
     host = probe(kernels=[name for name in module.params["kernels"] if name], agents=agents)
+    if module.params["settled"]:
+        host["settled"] = read_settled()
     module.exit_json(changed=False, ansible_facts={"gpu_node": host})
 
 

@@ -21,8 +21,8 @@ options:
         (lists of names); what is omitted is not checked.
       - Optional is C(skip_checks) (check id - reason); these checks are SKIP, except those that cannot be switched off,
         such as gpu.count.
+      - By default those that the node has, in C(/etc/gpuwright/expectations.json).
     type: dict
-    required: true
   smoke:
     description:
       - What C(amp_smoke_test) returned. Without it the check of the smoke test is UNKNOWN.
@@ -53,6 +53,12 @@ options:
     description: Seconds that nvidia-smi may take to answer, above 0.
     type: float
     default: 30
+  settled:
+    description:
+      - Roles that had nothing to do in this run, each with its C(inputs) (a checksum) and the C(things) of the node
+        that its tasks looked at. Recorded on the node if the verdict is PASS or WARN.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     support: full
@@ -147,16 +153,20 @@ from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification
     verify,
     wrong_parameter,
 )
-from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_expectations
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import (
+    parse_expectations,
+    read_own,
+)
 
 SPEC = {
-    "expectations": {"type": "dict", "required": True},
+    "expectations": {"type": "dict"},
     "smoke": {"type": "dict"},
     "report_path": {"type": "path"},
     "verified_path": {"type": "path"},
     "level": {"type": "str", "choices": ["quick", "standard", "deep"], "default": "standard"},
     "simulated": {"type": "str", "default": ""},
     "nvidia_smi_timeout": {"type": "float", "default": 30},
+    "settled": {"type": "dict", "default": {}},
 }
 
 
@@ -167,13 +177,14 @@ def main() -> None:
     if problem:
         module.fail_json(msg=problem)
     try:
-        expectations = parse_expectations(params["expectations"])
+        wanted = params["expectations"]
+        expectations = parse_expectations(read_own() if wanted is None else wanted)
     except ValueError as error:
         module.fail_json(msg=f"{error} [verify.expectations]")
     report = verify(params, expectations, module.check_mode)
     if not module.check_mode:
         try:
-            warning = keep(report, params["report_path"], params["verified_path"])
+            warning = keep(report, params["report_path"], params["verified_path"], params["settled"])
         except OSError as error:
             module.fail_json(msg=f"the report cannot be written: {error} [verify.report]")
         if warning:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node should be: the record of the role `verify`, with which gpu_verify and gpu-doctor compare it."""
 
+import json
 import re
 from typing import Any, Dict, List
 
@@ -74,6 +75,15 @@ def parse_expectations(record: Any) -> Dict[str, Any]:
     if missing:
         raise ValueError(f"expectations: plan has no {', '.join(missing)}; expected what gpu_plan returned")
     return parsed
+
+
+def read_own(path: str = EXPECTATIONS_PATH) -> Any:
+    """The node's own expectations, still to be parsed; ValueError says why they cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read: {error}; expected what the role verify wrote")
 
 
 def parse_size(name: str, value: Any) -> int:

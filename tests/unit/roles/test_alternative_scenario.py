@@ -46,6 +46,9 @@ SAME = {
     "framework_pytorch_packages",
     "preflight_profile",
     "preflight_host_checks",
+    # The playbooks decide it; tests/testinfra/test_settled.py enters every role.
+    "preflight_settled_ends_play",
+    "gpuwright_full",
     "system_tuning_state",
     "system_tuning_scratch_serial",
 }

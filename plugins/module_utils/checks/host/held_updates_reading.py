@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from ...host.bounded import Finished, run_bounded
-from ...host.files import names_in, read_text
+from ...host.files import below, names_in, read_text
 from ...packages.locks import LOCK_LIST, read_version_locks
 
 SECONDS = 60
@@ -30,7 +30,9 @@ FREE = (
 )  # fmt: skip
 # Inst openssl [3.0.15-1] (3.0.17-1~deb12u2 Debian-Security:12/stable-security [amd64])
 INSTALLS = re.compile(r"Inst (\S+) \[[^\]]*\] \((\S+) ([^)]*)\)")
-HELD = re.compile(r"^Status: hold ", re.MULTILINE)
+# A preference for a version keeps the package there; one for an origin or a release only says from where it comes.
+PINNED = re.compile(r"^Pin:\s*version\s", re.MULTILINE)
+HELD = b"Status: hold "
 
 # run_bounded, or a replacement for it.
 RunProgram = Callable[[Sequence[str], float], Finished]
@@ -48,7 +50,7 @@ def read_held_updates(root: str, probe: Mapping[str, Any], run: RunProgram = run
         raise OSError("the probe does not say which system this is, and so not which package manager it has")
     family = system.get("family")
     if family == "debian":
-        held = bool(names_in(root, PREFERENCES)) or bool(HELD.search(read_text(root, DPKG) or ""))
+        held = _pins_a_version(root) or _holds(root)
         return {"manager": "apt", "updates": _updates_of_apt(root, run)} if held else None
     if family != "redhat":
         return None
@@ -85,6 +87,20 @@ def _updates_of_apt(root: str, run: RunProgram) -> Optional[List[Dict[str, str]]
         for package in sorted(set(free) - set(now))
         if "security" in free[package].lower()
     ]
+
+
+def _holds(root: str) -> bool:
+    try:
+        # Some megabytes, a few lines for each package.
+        with open(below(root, DPKG), "rb") as file:
+            return any(line.startswith(HELD) for line in file)
+    except OSError:
+        return False
+
+
+def _pins_a_version(root: str) -> bool:
+    """Asking apt twice costs seconds of processor time, so that is only done where something is held."""
+    return any(PINNED.search(read_text(root, f"{PREFERENCES}/{name}") or "") for name in names_in(root, PREFERENCES))
 
 
 def _upgrade(run: RunProgram, words: Sequence[str]) -> Dict[str, str]:

@@ -95,6 +95,36 @@ def test_the_other_ones_package_manager_may_be_installed(host):
     assert (read_held_updates(host.root, EL, answers(ADVISORIES)) or {})["manager"] == "dnf"
 
 
+@pytest.mark.parametrize(
+    ("preference", "held"),
+    [
+        ("Package: x\nPin: version 1.2*\nPin-Priority: 1001\n", True),
+        ("Package: nodejs\nPin: origin deb.nodesource.com\nPin-Priority: 600\n", False),
+        ("Package: *\nPin: release a=bookworm-backports\nPin-Priority: 100\n", False),
+        ("# Pin: version 1\n", False),
+    ],
+)
+def test_where_nothing_is_held_apt_is_not_asked(tmp_path, preference, held):
+    tree = HostTree(tmp_path)
+    tree.put("/etc/apt/preferences.d/site", preference)
+    asked: list[Sequence[str]] = []
+
+    def run(words: Sequence[str], seconds: float) -> Finished:
+        asked.append(words)
+        return Finished(0, "", "", False, False, False, "")
+
+    tree.put("/var/lib/apt/lists/archive_Packages", "")
+    assert (read_held_updates(tree.root, DEBIAN, run) is not None) == held == bool(asked)
+
+
+def test_a_hold_of_the_last_of_many_packages(tmp_path):
+    tree = HostTree(tmp_path)
+    status = "".join(package(f"p{number}", "1", "install") for number in range(20_000)) + package("z", "1", "hold")
+    assert len(status) > 1 << 20
+    tree.put("/var/lib/dpkg/status", status)
+    assert read_held_updates(tree.root, DEBIAN, answers()) == {"manager": "apt", "updates": None}
+
+
 def package(name: str, version: str, status: str = "") -> str:
     lines = [f"Package: {name}", f"Version: {version}", f"Architecture: {MACHINE}", "Maintainer: x", "Description: x"]
     lines += [f"Status: {status} ok installed"] if status else [f"Filename: {name}_{version}.deb", "Size: 1"]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node's record of roles that had nothing to do, and whether what they looked at is still as it was then."""
+
+import json
+import os
+from typing import Any, Dict, List, Mapping
+
+from ..host.whole_file import write_whole
+from .watch import RunProgram, look, run_bounded
+
+PATH = "/var/lib/gpuwright/settled.json"
+SCHEMA = 1
+# It says which files the node's administrator cares about.
+MODE = 0o600
+
+
+def read_settled(root: str = "/", run: RunProgram = run_bounded) -> Dict[str, Dict[str, Any]]:
+    """`{role: {inputs, changed}}`: from which settings it had nothing to do, and what has changed on the node since.
+
+    Empty if there is no record that can be read. Whatever cannot be looked at has changed.
+    """
+    roles = _load(root)
+    things = {(kind, name) for role in roles.values() for kind, name, _text in role["seen"]}
+    try:
+        now = look(things, root, run)
+    except (OSError, ValueError) as error:
+        return {name: {"inputs": role["inputs"], "changed": [str(error)]} for name, role in roles.items()}
+    return {
+        name: {"inputs": role["inputs"], "changed": _changed(role["seen"], now)} for name, role in sorted(roles.items())
+    }
+
+
+def _changed(seen: List[List[str]], now: Mapping[Any, str]) -> List[str]:
+    return [f"{kind} {name}".strip()[:200] for kind, name, text in seen if now[kind, name] != text]
+
+
+def keep_settled(roles: Mapping[str, Mapping[str, Any]], root: str = "/", run: RunProgram = run_bounded) -> None:
+    """Record roles that had nothing to do in this run; the others' records stay. OSError, ValueError.
+
+    roles  {role: {inputs, things}}, where things are [kind, name]
+    """
+    now = look({(kind, name) for role in roles.values() for kind, name in role["things"]}, root, run)
+    found = _load(root)
+    for name, role in roles.items():
+        seen = sorted(
+            [kind, thing, now[kind, thing]] for kind, thing in {(kind, thing) for kind, thing in role["things"]}
+        )
+        found[name] = {"inputs": role["inputs"], "seen": seen}
+    text = json.dumps({"schema": SCHEMA, "roles": found}, sort_keys=True, separators=(",", ":"))
+    write_whole(os.path.join(root, PATH.lstrip("/")), text.encode(), MODE)
+
+
+def _load(root: str) -> Dict[str, Dict[str, Any]]:
+    """The record's roles; empty if it is not one that this version wrote."""
+    try:
+        with open(os.path.join(root, PATH.lstrip("/")), encoding="utf-8") as file:
+            record = json.load(file)
+        if record["schema"] != SCHEMA:
+            return {}
+        return {
+            name: {"inputs": str(role["inputs"]), "seen": [[str(part) for part in one] for one in role["seen"]]}
+            for name, role in record["roles"].items()
+            if all(len(one) == 3 for one in role["seen"])
+        }
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}

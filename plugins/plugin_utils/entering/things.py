@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the task itself: what of the node its module looked at. Kinds are those of module_utils/settled/watch.py."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Thing = tuple[str, str]
+Things = list[Thing]
+
+ACCOUNTS = ("/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/subuid", "/etc/subgid")
+# They change only the controller, ask nothing of the node, or their answer is among the settings or the probe's facts.
+OF_NO_NODE = {
+    "add_host", "assert", "debug", "fail", "gpu_plan", "gpu_probe", "group_by", "import_role", "import_tasks",
+    "include_role", "include_tasks", "include_vars", "meta", "set_fact", "validate_argument_spec", "workload_info",
+    # Of the verification, in every run.
+    "amp_smoke_test", "fetch", "gpu_scan", "gpu_verify", "report_page",
+}  # fmt: skip
+# Commands that only ask the package manager's records.
+OF_PACKAGES = ("rpm", "dpkg-query")
+# Parameters of host_tuning that decide what it compares.
+TUNING = (
+    "state", "leave", "values", "limits_group", "limits_units", "data_dir", "tuned_parent", "scratch_uuid",
+    "scratch_dir", "program",
+)  # fmt: skip
+
+
+def files(*names: str) -> Callable[[Mapping[str, Any]], Things]:
+    """The files in these parameters."""
+    return lambda args: [("file", str(args[name])) for name in names if args.get(name)]
+
+
+def trees(name: str) -> Callable[[Mapping[str, Any]], Things]:
+    """The folder in this parameter with all that is below it."""
+    return lambda args: [("tree", str(args[name]))]
+
+
+def packages(args: Mapping[str, Any]) -> Things:
+    return [("packages", "")]
+
+
+def accounts(args: Mapping[str, Any]) -> Things:
+    return [("file", path) for path in ACCOUNTS]
+
+
+def found(args: Mapping[str, Any]) -> Things:
+    paths = args["paths"] if isinstance(args["paths"], list) else [args["paths"]]
+    return [("tree" if args.get("recurse") else "folder", str(path)) for path in paths]
+
+
+def user(args: Mapping[str, Any]) -> Things:
+    return accounts(args) + ([("file", str(args["home"]))] if args.get("home") else [])
+
+
+def unit(args: Mapping[str, Any]) -> Things:
+    if not args.get("name"):
+        return []
+    return [("unit", str(args["name"])), *([("active", str(args["name"]))] if args.get("state") else [])]
+
+
+def repository(args: Mapping[str, Any]) -> Things:
+    return [("file", f"{args['reposdir']}/{args['file']}.repo")]
+
+
+def tuning(args: Mapping[str, Any]) -> Things:
+    # Every other parameter has a default, which a module's invocation shows, too.
+    return [("tuning", json.dumps({name: args[name] for name in TUNING}, sort_keys=True))]
+
+
+def command(args: Mapping[str, Any]) -> Things | None:
+    words = args.get("argv") or shlex.split(str(args.get("_raw_params") or ""))
+    if words and words[0] in OF_PACKAGES:
+        return packages(args)
+    # One of our own programs, asked about itself: its library and its policy are files of the same role.
+    return [("file", words[0])] if words and words[0].startswith("/usr/local/bin/") else None
+
+
+# By the module's short name; one that is not here leaves its role unsettled, so that a plain run always enters it.
+RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
+    "apt": packages,
+    "blockinfile": files("path"),
+    "command": command,
+    "copy": files("dest"),
+    "dnf": packages,
+    "dnf_module_stream": packages,
+    "file": files("path"),
+    "file_tree": trees("dest"),
+    "find": found,
+    "getent": accounts,
+    "gpu_expectations": files("path"),
+    "group": accounts,
+    "host_tuning": tuning,
+    "lineinfile": files("path"),
+    "missing_packages": packages,
+    "package": packages,
+    "python_environment": trees("path"),
+    "repository_key": files("dest"),
+    "replace": files("path"),
+    "rpm_key": packages,
+    "slurp": files("src"),
+    "stat": files("path"),
+    "systemd": unit,
+    "template": files("dest"),
+    "tree_modes": trees("path"),
+    "user": user,
+    "yum_repository": repository,
+}
+
+
+def things_of(action: str, result: Mapping[str, Any], loop: bool) -> Sequence[Thing] | None:
+    """What the task looked at; None if that is not known. `result` is that of a task that was not skipped."""
+    name = action.rpartition(".")[2]
+    if name in OF_NO_NODE:
+        return []
+    rule, seen = RULES.get(name), []
+    for one in (result.get("results") or []) if loop else [result]:
+        if one.get("skipped"):
+            continue
+        # Absent where no_log hides it, or where an action never asked the node.
+        args = (one.get("invocation") or {}).get("module_args")
+        here = rule(args) if rule and isinstance(args, Mapping) else None
+        if here is None:
+            return None
+        seen += here
+    return seen

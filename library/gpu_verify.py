@@ -147,12 +147,15 @@ readings:
   type: dict
 """
 
+from typing import Any, Mapping
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification import (
     keep,
     verify,
     wrong_parameter,
 )
+from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import keep_settled
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import (
     parse_expectations,
     read_own,
@@ -170,6 +173,19 @@ SPEC = {
 }
 
 
+def record_settled(roles: Mapping[str, Any], verdict: str) -> str:
+    """Record the roles that had nothing to do; returns what went wrong, "" if nothing did. The verdict stands anyway.
+
+    A node that fails is looked at in full by every run.
+    """
+    try:
+        if roles and verdict in ("PASS", "WARN"):
+            keep_settled(roles)
+    except (OSError, ValueError) as error:
+        return f"roles that had nothing to do are not recorded: {error}"
+    return ""
+
+
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     params = module.params
@@ -184,7 +200,8 @@ def main() -> None:
     report = verify(params, expectations, module.check_mode)
     if not module.check_mode:
         try:
-            warning = keep(report, params["report_path"], params["verified_path"], params["settled"])
+            warning = keep(report, params["report_path"], params["verified_path"])
+            warning = warning or record_settled(params["settled"], report["verdict"])
         except OSError as error:
             module.fail_json(msg=f"the report cannot be written: {error} [verify.report]")
         if warning:

@@ -10,7 +10,8 @@ import shutil
 import subprocess
 import sys
 
-sys.path.insert(0, "/usr/local/lib/gpuwright")
+# The folder that holds the package gpuwright, whose part `settled` no node keeps.
+sys.path.insert(0, sys.argv[1])
 from gpuwright.settled.record import PATH, read_settled
 from gpuwright.settled.watch import look
 

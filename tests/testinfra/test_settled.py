@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tarfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ ROLES = (
     "system_kernel", "system_driver", "system_cuda", "system_runtime", "system_training", "system_tuning",
     "system_containers", "system_monitor", "framework_pytorch", "model_trainer", "verify",
 )  # fmt: skip
-RECORD = "/var/lib/gpuwright/settled.json"
+LIBRARY = "/var/tmp/library-of-a-tamper-test"
 # What a run asks of a node on which nothing is to do: is it there, what is it, whose is it (for reading, for changing),
 # does a training run, is it what it should be; and the report is fetched.
 NO_OP = {"raw": 1, "gpu_probe": 1, "operator_lock": 2, "amp_smoke_test": 1, "gpu_verify": 1, "fetch": 1}
@@ -77,16 +79,25 @@ def test_one_changed_setting_enters_the_roles_that_it_could_matter_to(settled_ho
     assert executed(site(settled_host, tmp_path)) == NO_OP
 
 
-def test_no_change_of_what_a_role_looked_at_escapes(settled_host: Host) -> None:
+@pytest.fixture
+def library(settled_host: Host, tmp_path: Path) -> Iterator[str]:
+    """The node's library with its part `settled`, which comes with a module and is not kept there."""
+    with tarfile.open(tmp_path / "library.tar", "w") as archive:
+        for file in sorted((REPOSITORY / "plugins/module_utils").rglob("*.py")):
+            archive.add(file, "gpuwright" / file.relative_to(REPOSITORY / "plugins/module_utils"))
+    settled_host.ansible("file", f"path={LIBRARY} state=directory mode=0755", check=False, become=True)
+    settled_host.ansible("unarchive", f"src={tmp_path}/library.tar dest={LIBRARY}", check=False, become=True)
+    yield LIBRARY
+    settled_host.ansible("file", f"path={LIBRARY} state=absent", check=False, become=True)
+
+
+def test_no_change_of_what_a_role_looked_at_escapes(settled_host: Host, library: str) -> None:
+    program = f"import sys; sys.argv = ['', '{library}']\n{TAMPER}"
     with settled_host.sudo():
-        done = settled_host.run("python3 -c %s || /usr/libexec/platform-python -c %s", TAMPER, TAMPER)
-    assert done.rc == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout)
+        told = json.loads(settled_host.check_output("/usr/libexec/platform-python -B -c %s", program))
     found = told["found"]
     missed = [row["what"] for row in found if not row["seen"] or not row["mended"]]
     assert not missed and len(found) >= 60, (missed, len(found))
     assert {role for row in found for role in row["roles"]} == set(ROLES) - {"system_containers"}
     # Only the trees, of which a file was replaced by its copy, are not what they were.
-    assert set(told["changed"]) == {"system_runtime", "system_tuning", "framework_pytorch", "model_trainer"} & set(
-        told["changed"]
-    )
+    assert set(told["changed"]) == {"system_runtime", "framework_pytorch", "model_trainer"}

@@ -10,7 +10,6 @@ from ..checks.collect import collect
 from ..checks.gpu.strikes_kept import keep_strikes
 from ..checks.smoke.training import smoke_record
 from ..checks.waivers.report import with_waivers
-from ..settled.record import keep_settled
 from ..training.smoke_history import busy_smoke, check_mode_smoke
 from ..verdict.kept_file import FOLDER
 from ..verdict.report import REPORT_PATH, Record, make_report, now_utc, write_report
@@ -43,11 +42,10 @@ def verify(params: Mapping[str, Any], expectations: Record, check_mode: bool) ->
     return dict(report, simulated=params["simulated"]) if params["simulated"] else report
 
 
-def keep(report: Record, report_path: Optional[str], verified_path: Optional[str], settled: Mapping[str, Any]) -> str:
-    """Write the report, count the strikes, and record the roles that had nothing to do (`keep_settled`).
+def keep(report: Record, report_path: Optional[str], verified_path: Optional[str]) -> str:
+    """Write the report and count the strikes; returns what could not be counted, "" if nothing went wrong.
 
-    Returns what could not be counted or recorded, "" if nothing went wrong: the verdict does not depend on either, so
-    that is no error. OSError if the report cannot be written.
+    The verdict does not depend on the strikes, so that is no error. OSError if the report cannot be written.
     """
     write_report(report, report_path, verified_path)
     # A report elsewhere is somebody's copy, not this node's record.
@@ -57,10 +55,4 @@ def keep(report: Record, report_path: Optional[str], verified_path: Optional[str
         keep_strikes(report)
     except (OSError, ValueError) as error:
         return f"strikes are not counted: {error}"
-    try:
-        # A node that fails is looked at in full by every run.
-        if settled and report["verdict"] in ("PASS", "WARN"):
-            keep_settled(settled)
-    except (OSError, ValueError) as error:
-        return f"roles that had nothing to do are not recorded: {error}"
     return ""

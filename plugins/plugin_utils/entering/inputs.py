@@ -63,7 +63,7 @@ def code(role: str, roles: Path = ROLES) -> str:
     folders = [roles / name for name in closure(role, roles)] + [roles.parent / "plugins" / name for name in PLUGINS]
     parts = [ansible.__version__, platform.python_version(), STARTED_AS, *map(_checksum, folders)]
     if role == "model_trainer":
-        parts.append(trainer_wheel.source_digest())
+        parts.append(_trainer())
     return _sha("\n".join(parts).encode())
 
 
@@ -110,6 +110,14 @@ def _files(values: Iterable[Any], folders: Iterable[str]) -> dict[str, str]:
             paths = [Path(folder) / Path(value).expanduser() for folder in folders]
             found.update({str(path): _sha(path.read_bytes()) for path in paths if path.is_file()})
     return found
+
+
+def _trainer() -> str:
+    try:
+        return trainer_wheel.source_digest()
+    except FileNotFoundError as error:
+        # The role says what to do about it, where it is entered.
+        return str(error)
 
 
 @functools.cache

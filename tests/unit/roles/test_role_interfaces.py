@@ -31,7 +31,7 @@ def test_defaults_and_specs_agree(role: Path) -> None:
 def test_options_are_typed_described_and_named_after_their_role(role: Path) -> None:
     for name, option in options(role).items():
         # What is said to the whole toolkit begins with its name; the role that asks for it has its specification.
-        toolkit = role.name in ("system_busy", "verify") and name.startswith("gpuwright_")
+        toolkit = role.name in ("preflight", "system_busy", "verify") and name.startswith("gpuwright_")
         assert name.startswith(f"{role.name}_") or toolkit
         assert len(option["description"]) > 10, name
         defaults = option["default"] if option["type"] == "list" else [option["default"]]

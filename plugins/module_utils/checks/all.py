@@ -11,7 +11,7 @@ from .containers import access
 from .cuda import toolkit
 from .cudnn import version as cudnn
 from .driver import files as driver_files
-from .driver import loaded, memory_errors, modules, next_boot, packages
+from .driver import loaded, memory_errors, modules, next_boot, packages, switches
 from .framework import files, pytorch
 from .gpu import (
     cards,
@@ -63,6 +63,7 @@ MODULES = (
     modules,
     packages,
     driver_files,
+    switches,
     held_updates,
     system,
     space,

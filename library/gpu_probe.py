@@ -102,8 +102,8 @@ ansible_facts:
           type: list
           elements: dict
         platform:
-          description: The board that connects the GPUs through NVSwitches, id and name (a row of the matrix's platforms),
-            needs (beside the driver), switches and bridges (what was seen), known and because.
+          description: The board that connects the GPUs through NVSwitches, with id and name (a row of the matrix's
+            platforms), needs (beside the driver), switches and bridges (what was seen), known and because.
           type: dict
         nvidia:
           description: loaded (version and flavour of the module in the kernel), uvm_loaded, device_nodes, modules

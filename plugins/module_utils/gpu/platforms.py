@@ -11,7 +11,7 @@ from .device_rows import Platform
 from .device_table import PLATFORMS
 
 # What a platform can need; rows of platform_parts.
-FABRIC_MANAGER, NVLSM, IMEX = "fabric_manager", "nvlsm", "imex"
+FABRIC_MANAGER, NSCQ, NVLSM, IMEX = PARTS = ("fabric_manager", "nscq", "nvlsm", "imex")
 # GPUs on a board with switches; boards with fewer link them directly.
 FULL_BOARD = 8
 Gpus = Sequence[Mapping[str, Any]]

@@ -33,7 +33,7 @@ def run(folder: Path, tasks: list[Any], node: dict[str, Any], plan: dict[str, An
     play["vars_files"] = [str(ROLE / "vars/main.yml")]
     (folder / "play.yml").write_text(json.dumps([play]))
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-    command = [ANSIBLE, "-i", "localhost,", folder / "play.yml"]
+    command = [str(ANSIBLE), "-i", "localhost,", str(folder / "play.yml")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
     return f"status {done.returncode} " + " ".join(done.stdout.split())
 

@@ -9,7 +9,7 @@ from node_names import KERNEL, Changes
 
 def board(key: str, *needs: str) -> dict[str, Any]:
     """The probe's record of a board with switches; B200's are reached through bridges."""
-    seen = {"switches": {}, "bridges": 4 if key == "hgx-b200" else 0, "known": True, "because": ""}
+    seen: dict[str, Any] = {"switches": {}, "bridges": 4 if key == "hgx-b200" else 0, "known": True, "because": ""}
     return {"id": key, "name": key, "needs": list(needs), **seen}
 
 

@@ -16,6 +16,7 @@ from .framework import files, pytorch
 from .gpu import (
     cards,
     clocks,
+    dcgm,
     fabric,
     firmware,
     heat,
@@ -89,6 +90,7 @@ MODULES = (
     trainer,
     training,
     speed,
+    dcgm,
     strikes,
     valid,
 )

@@ -180,6 +180,7 @@ SHOWN_ONLY = (
 SHOWN_IN = (
     ("gpu.vbios", "name"),
     ("gpu.nvlink", "name"),
+    ("gpu.dcgm_diag", "name"),
     ("host.infiniband", "name"),
     ("host.infiniband", "rate"),
     ("host.disks", "name"),

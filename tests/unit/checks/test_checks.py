@@ -181,6 +181,7 @@ SHOWN_IN = (
     ("gpu.vbios", "name"),
     ("gpu.nvlink", "name"),
     ("gpu.dcgm_diag", "name"),
+    ("gpu.dcgm_diag", "words"),
     ("host.infiniband", "name"),
     ("host.infiniband", "rate"),
     ("host.disks", "name"),

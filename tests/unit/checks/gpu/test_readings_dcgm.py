@@ -74,6 +74,12 @@ def seen(level: Any = 2, nvidia_smi: Any = None) -> Seen:
     return Seen("/", {"dcgm_level": level} if level is not None else {}, {}, nvidia_smi or IDLE)
 
 
+def ran(wanted: Seen) -> dict[str, Any]:
+    found = read_dcgm_diag(wanted)
+    assert found is not None
+    return found
+
+
 def test_dcgm_4(dcgmi):
     dcgmi(FOUR, 226)
     assert read_dcgm_diag(seen()) == {
@@ -89,7 +95,7 @@ def test_dcgm_4(dcgmi):
 
 def test_dcgm_3(dcgmi):
     dcgmi("Successfully ran diagnostic for group.\n" + json.dumps(THREE))
-    found = read_dcgm_diag(seen())
+    found = ran(seen())
     assert [(test["name"], test["status"], test["words"]) for test in found["tests"]] == [
         ("PCIe", "Skip", ""),
         ("Diagnostic", "Warn", "slow"),
@@ -104,14 +110,14 @@ def test_nobody_is_asked_unless_the_inventory_says_so(dcgmi, level):
 
 def test_without_dcgm_the_reason_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = read_dcgm_diag(seen())
+    found = ran(seen())
     assert found["tests"] == [] and "dcgmi is not installed" in found["because"]
     assert "system_monitor_dcgm: true" in found["because"]
 
 
 def test_a_gpu_in_use_is_left_alone(dcgmi):
     dcgmi(FOUR)
-    found = read_dcgm_diag(seen(nvidia_smi=BUSY))
+    found = ran(seen(nvidia_smi=BUSY))
     assert found["tests"] == [] and "python3 (pid 4711)" in found["because"]
 
 

@@ -105,6 +105,10 @@ ansible_facts:
             numa_node (the kernel writes -1 for unknown), local_cpus, link and bound_driver.
           type: list
           elements: dict
+        platform:
+          description: The board that connects the GPUs through NVSwitches, with id and name (a row of the matrix's
+            platforms), needs (beside the driver), switches and bridges (what was seen), known and because.
+          type: dict
         nvidia:
           description: loaded (version and flavour of the module in the kernel), uvm_loaded, device_nodes, modules
             (module files of the running, the next and the named kernels), dkms (rows of dkms status) and user_space

@@ -10,15 +10,16 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 MATRIX = REPOSITORY / "roles/preflight/files/matrix"
-SOURCES = (MATRIX / "architectures.yml", MATRIX / "devices.yml")
+SOURCES = (MATRIX / "architectures.yml", MATRIX / "devices.yml", MATRIX / "platforms.yml")
 TABLE = REPOSITORY / "plugins/module_utils/gpu/device_table.py"
 WIDTH = 120
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
-"""What is known of NVIDIA's GPUs: written by `make docs` from roles/preflight/files/matrix/devices.yml and
-architectures.yml. Change it there. Blocks of PCI ids have the chip that they belong to.
+"""What is known of NVIDIA's GPUs and of the boards that they are on: written by `make docs` from devices.yml,
+architectures.yml and platforms.yml of roles/preflight/files/matrix. Change it there. Blocks of PCI ids have the chip
+that they belong to.
 """
 
-from .device_rows import Architecture, Card, Chip, KnownGood, NamingRule
+from .device_rows import Architecture, Card, Chip, KnownGood, NamingRule, Platform
 
 '''
 
@@ -88,6 +89,17 @@ def card(chip: str, name: str, row: dict[str, Any]) -> list[str]:
     )
 
 
+def ranges(ids: list[str] | None) -> list[tuple[str, str]] | None:
+    """First and last id of "22a0-22a7" or of "2901"."""
+    return [(id_.split("-")[0], id_.split("-")[-1]) for id_ in ids] if ids else None
+
+
+def platform(key: str, row: dict[str, Any]) -> list[str]:
+    fields = {"key": key, "name": row["name"], "architectures": row["architectures"], "needs": row["needs"]}
+    fields |= {"switches": ranges(row.get("switches")), "gpus": ranges(row.get("gpus"))}
+    return call("Platform", fields | {"bridges": row.get("bridges"), "machine": row.get("machine")})
+
+
 def table(matrix: dict[str, Any]) -> str:
     """The module's text, laid out as `ruff format` would."""
     devices = matrix["devices"]
@@ -115,7 +127,10 @@ def table(matrix: dict[str, Any]) -> str:
     lines += [")", "", "KNOWN_GOOD = {"]
     for name, row in matrix["known_good"].items():
         lines += call(f'"{name}": KnownGood', {key: row.get(key) for key in ("measures", "text", "share", "gpus")})
-    return HEAD + "\n".join([*lines, "}"]) + "\n"
+    lines += ["}", "", "PLATFORMS = ("]
+    for key, row in matrix["platforms"].items():
+        lines += platform(key, row)
+    return HEAD + "\n".join([*lines, ")"]) + "\n"
 
 
 if __name__ == "__main__":

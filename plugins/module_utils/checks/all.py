@@ -11,11 +11,12 @@ from .containers import access
 from .cuda import toolkit
 from .cudnn import version as cudnn
 from .driver import files as driver_files
-from .driver import loaded, memory_errors, modules, next_boot, packages
+from .driver import loaded, memory_errors, modules, next_boot, packages, switches
 from .framework import files, pytorch
 from .gpu import (
     cards,
     clocks,
+    dcgm,
     fabric,
     firmware,
     heat,
@@ -63,6 +64,7 @@ MODULES = (
     modules,
     packages,
     driver_files,
+    switches,
     held_updates,
     system,
     space,
@@ -88,6 +90,7 @@ MODULES = (
     trainer,
     training,
     speed,
+    dcgm,
     strikes,
     valid,
 )

@@ -70,3 +70,19 @@ class KnownGood(NamedTuple):
     text: str
     share: float = 0.75
     gpus: Optional[int] = None
+
+
+class Platform(NamedTuple):
+    """A board with switches between its GPUs, and what its node needs beside the driver; platforms.yml has the rules.
+
+    `switches`, `gpus`: first and last PCI device id of each range. `needs`: rows of platform_parts.
+    """
+
+    key: str
+    name: str
+    architectures: Tuple[str, ...]
+    needs: Tuple[str, ...]
+    switches: Tuple[Tuple[str, str], ...] = ()
+    gpus: Tuple[Tuple[str, str], ...] = ()
+    bridges: bool = False
+    machine: str = ""

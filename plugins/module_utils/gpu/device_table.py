@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of NVIDIA's GPUs: written by `make docs` from roles/preflight/files/matrix/devices.yml and
-architectures.yml. Change it there. Blocks of PCI ids have the chip that they belong to.
+"""What is known of NVIDIA's GPUs and of the boards that they are on: written by `make docs` from devices.yml,
+architectures.yml and platforms.yml of roles/preflight/files/matrix. Change it there. Blocks of PCI ids have the chip
+that they belong to.
 """
 
-from .device_rows import Architecture, Card, Chip, KnownGood, NamingRule
+from .device_rows import Architecture, Card, Chip, KnownGood, NamingRule, Platform
 
 ARCHITECTURES = {
     "kepler": Architecture(
@@ -2697,3 +2698,37 @@ KNOWN_GOOD = {
         gpus=8,
     ),
 }
+
+PLATFORMS = (
+    Platform(
+        key="hgx-a100",
+        name="HGX or DGX A100",
+        architectures=("ampere",),
+        needs=("fabric_manager", "nscq"),
+        switches=(("1ae8", "1ae8"), ("1af0", "1aff")),
+    ),
+    Platform(
+        key="hgx-h100",
+        name="HGX or DGX H100, H200 or H20",
+        architectures=("hopper",),
+        needs=("fabric_manager", "nscq"),
+        switches=(("22a0", "22a7"),),
+    ),
+    Platform(
+        key="hgx-b200",
+        name="HGX or DGX B200, B300 or B100",
+        architectures=("blackwell",),
+        needs=("fabric_manager", "nvlsm"),
+        gpus=(("2901", "2901"), ("2909", "2909"), ("2920", "2920"), ("29bc", "29bc"), ("3182", "3182")),
+        bridges=True,
+        machine="x86_64",
+    ),
+    Platform(
+        key="nvl72",
+        name="GB200 or GB300 NVL72",
+        architectures=("blackwell",),
+        needs=("imex",),
+        gpus=(("2941", "2941"), ("31a1", "31a1"), ("31c2", "31c3")),
+        machine="aarch64",
+    ),
+)

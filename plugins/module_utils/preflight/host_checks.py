@@ -20,6 +20,7 @@ from .accounts import account_problems, read_accounts
 from .driver import downgrade_problems, guard_remarks, read_guarded
 from .fapolicyd import fapolicyd_problems, read_fapolicyd
 from .own_packages import own_package_problems
+from .platforms import platform_problems
 from .problem import (
     Problem,
     problem,
@@ -103,6 +104,7 @@ def find_problems(
             training_user (""), researchers, packages, packages_lock (own_packages.py)
     """
     found = hardware_problems(host["gpus"], wishes)
+    found += platform_problems(host)
     found += secure_boot_problems(host, plan, wishes)
     found += use_problems(host, plan, wishes.get("busy", "skip"))
     found += downgrade_problems(host, plan, wishes)

@@ -13,6 +13,7 @@ from ..host.files import exists, names_in, read_assignments, read_text, resolve
 from ..host.secure_boot.efi_variables import read_state
 from ..host.secure_boot.module_key import enrolled, read_module_key
 from ..verdict.last import read_last_verdict
+from .board import read_platform
 from .hardware import read_cpu, read_disks, read_gpus, read_memory_mib, read_numa
 from .kernel import Ask, read_kernel
 from .module_signature import read_next_signature
@@ -45,11 +46,12 @@ def probe(root: str = "/", ask: Ask = ask, kernels: Sequence[str] = (), agents: 
     kernel = read_kernel(root, ask, kernels)
     system, secure_boot = read_os(root), read_state(root)
     key = read_module_key(root, system["id"], kernel["next_boot"])
+    machine, gpus = os.uname().machine, read_gpus(root)
     host = {
         "schema": SCHEMA,
         "hostname": read_text(root, "/proc/sys/kernel/hostname") or "unknown",
         "os": system,
-        "machine": os.uname().machine,
+        "machine": machine,
         "kernel": kernel,
         "secure_boot": secure_boot["state"],
         "secure_boot_because": secure_boot["because"],
@@ -59,7 +61,8 @@ def probe(root: str = "/", ask: Ask = ask, kernels: Sequence[str] = (), agents: 
         "cpu": read_cpu(root),
         "memory_mib": read_memory_mib(root),
         "numa": read_numa(root),
-        "gpus": read_gpus(root),
+        "gpus": gpus,
+        "platform": read_platform(root, gpus, machine),
         "nvidia": read_nvidia(root, ask, sorted({kernel["running"], kernel["next_boot"], *kernels})),
         "nouveau_loaded": exists(root, "/sys/module/nouveau"),
         "pythons": read_pythons(root),

@@ -25,6 +25,7 @@ def lock_words(plan: Plan) -> str:
 
 PARTS: Tuple[Tuple[str, Callable[[Plan], str]], ...] = (
     ("driver", driver_words),
+    ("platform", lambda plan: plan["platform"]["name"]),
     ("CUDA toolkit", lambda plan: plan["cuda"]["package"]),
     ("cuDNN", lambda plan: plan["cudnn"]["version"]),
     ("NCCL", lambda plan: plan["nccl"]["version"]),

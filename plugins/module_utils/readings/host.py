@@ -7,11 +7,11 @@ Null means "it does not exist"; what exists but cannot be understood raises Valu
 import re
 from typing import Any, Dict, List, Optional
 
-from ..gpu.devices import NVIDIA_VENDOR
 from ..host.access import read_file
 from ..host.bounded import find_program
 from ..host.files import exists, names_in, read_assignments, read_colon_lines, read_text, resolve
 from ..host.processes import process_ids, why_hidden
+from ..probe.board import read_switch_ids
 from ..probe.hardware import PCI_FOLDER
 from ..probe.nvidia import LIBRARY_FOLDERS
 from ..verdict.boot_check import read_uptime
@@ -19,8 +19,6 @@ from .kernel_log.log import read_container
 
 CPU_FOLDER = "/sys/devices/system/cpu"
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-# An NVSwitch is a bridge of another kind (class 0x0680) with NVIDIA's vendor number.
-BRIDGE_CLASS = "0x0680"
 ENVIRONMENT_FILES = ("/etc/environment",)
 DRIVER_LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
 
@@ -83,12 +81,9 @@ def read_uptime_s(root: str) -> Any:
 
 def read_switches(root: str) -> int:
     """How many NVSwitches the PCI bus shows."""
-    names = names_in(root, PCI_FOLDER)
-    if not names:
+    if not names_in(root, PCI_FOLDER):
         raise OSError(f"{PCI_FOLDER} lists no device")
-    folders = [f"{PCI_FOLDER}/{name}" for name in names]
-    ours = [folder for folder in folders if read_text(root, folder + "/vendor") == "0x" + NVIDIA_VENDOR]
-    return sum((read_text(root, folder + "/class") or "").startswith(BRIDGE_CLASS) for folder in ours)
+    return sum(read_switch_ids(root).values())
 
 
 def read_driver_files(root: str) -> Dict[str, Any]:

@@ -66,6 +66,7 @@ def parse_expectations(record: Any) -> Dict[str, Any]:
         if not isinstance(parsed[name], kind):
             raise ValueError(f"expectations: {name} is {parsed[name]!r}; expected {words}")
     parsed["link_width"] = parse_lanes(record.get("link_width", 0))
+    parsed["dcgm_level"] = parse_dcgm_level(record.get("dcgm_level", 0))
     strange = [reason for reason in parsed["slowdowns"] if reason not in SLOWDOWNS]
     if strange:
         raise ValueError(f"expectations: slowdowns contains {strange[0]!r}; expected some of {', '.join(SLOWDOWNS)}")
@@ -98,6 +99,18 @@ def parse_lanes(value: Any) -> int:
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,2}", str(value)) or int(value) > MOST_LANES:
         raise ValueError(f"expectations: link_width is {value!r}; expected lanes, 0 to {MOST_LANES}")
     return int(value)
+
+
+def parse_dcgm_level(value: Any) -> int:
+    """Level of `dcgmi diag` that level deep runs besides, 0 for none."""
+    if isinstance(value, bool) or not re.fullmatch(r"[0-4]", str(value)):
+        raise ValueError(f"expectations: dcgm_level is {value!r}; expected 1 to 4, or 0 for no diagnostic")
+    return int(value)
+
+
+def wanted_dcgm_level(expected: Evidence) -> int:
+    """Level of `dcgmi diag` that the inventory asks for, 0 for none; a record of an older release asks for none."""
+    return expected.number("dcgm_level") if "dcgm_level" in expected.names() else 0
 
 
 def wanted_lanes(expected: Evidence) -> int:

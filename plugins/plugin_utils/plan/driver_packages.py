@@ -9,6 +9,7 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_part_of
 
 from .candidates import Candidate
+from .platforms import NOTHING, Part, exact_names, other_names, platform_of
 
 # The guards of a driver, as the plan announces them.
 MODULE_STREAM = "dnf's module stream {}"
@@ -22,7 +23,13 @@ def has_streams(family: dict[str, Any]) -> bool:
     return family["format"] == "rpm" and family.get("streams", True)
 
 
-def driver_of(family: dict[str, Any], host: dict[str, Any], driver: Candidate | None) -> dict[str, Any]:
+def driver_of(
+    family: dict[str, Any], host: dict[str, Any], driver: Candidate | None, parts: list[Part], moved: list[str]
+) -> dict[str, Any]:
+    """The driver's part of the plan.
+
+    parts  what the host's platform needs beside it          moved  their names under every branch
+    """
     if driver is None:
         # Nothing to install: everything wanted is already there.
         texts = dict.fromkeys(("branch", "flavour", "source", "stream", "module", "version"), "")
@@ -38,6 +45,9 @@ def driver_of(family: dict[str, Any], host: dict[str, Any], driver: Candidate | 
     install = [name.format(branch=branch) for name in [flavour["package"]] + names["install"]]
     libraries = [name.format(branch=branch) for name in names["libraries"]]
     suite = [] if archive else family["driver_names"].split()
+    present = is_driver_present(host, driver)
+    # One transaction brings both, so that they never differ. A driver that is there stays, and gets them afterwards.
+    beside = [] if present else packages_beside(family, host, driver, parts)
     return {
         "branch": driver.pins["driver_branch"],
         "flavour": driver.pins["driver_flavour"],
@@ -48,11 +58,37 @@ def driver_of(family: dict[str, Any], host: dict[str, Any], driver: Candidate | 
         "stream": driver.row["stream"] if has_streams(family) else "",
         "module": flavour["module"],
         "version": version,
-        "present": is_driver_present(host, driver),
-        "packages": at_version(family, install, version, "" if has_streams(family) else branch),
+        "present": present,
+        "packages": at_version(family, install, version, "" if has_streams(family) else branch) + beside,
         # Everything of the driver that is installed, from NVIDIA's single suite.
-        "version_lock": suite or at_version(family, install + libraries, version),
-        "switch_removes": list(family["switch_removes"]),
+        "version_lock": suite or at_version(family, install + libraries + exact_names(parts), version),
+        "switch_removes": family["switch_removes"] + (moved if family["switch_removes"] else []),
+    }
+
+
+def packages_beside(family: dict[str, Any], host: dict[str, Any], driver: Candidate, parts: list[Part]) -> list[str]:
+    """What the platform needs, as dnf or apt is asked for it: at the version of a driver that is there, or is pinned.
+
+    Without either, of the driver's branch: these packages are in no module stream that would keep dnf to it.
+    """
+    version = host["nvidia"]["user_space"] if is_driver_present(host, driver) else driver.pins["driver_version"]
+    return at_version(family, exact_names(parts), version, driver.pins["driver_branch"]) + other_names(parts)
+
+
+def platform_plan(
+    family: dict[str, Any], host: dict[str, Any], driver: Candidate | None, parts: list[Part]
+) -> dict[str, Any]:
+    """What the board of the GPUs needs beside the driver; all of it empty for one that needs nothing."""
+    if driver is None or not parts:
+        return {name: list(value) if isinstance(value, list) else value for name, value in NOTHING.items()}
+    found = platform_of(host)
+    return {
+        "id": found["id"],
+        "name": found["name"],
+        "packages": packages_beside(family, host, driver, parts),
+        "exact": exact_names(parts),
+        "services": [part.row["service"] for part in parts if part.row["service"]],
+        "modules": [name for part in parts for name in part.row["modules"]],
     }
 
 

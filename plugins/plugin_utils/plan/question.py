@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import describe_device
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.platforms import assumed_platform
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.plan_choices import plan_choices
 
 from .candidates import PINS
@@ -46,12 +47,14 @@ def imagined_host(
                 }
             )
     kernel = "<running kernel>"
+    machine = machine_of([gpu["device_id"] for gpu in gpus], machine)
     return {
         "hostname": "",
-        "machine": machine_of([gpu["device_id"] for gpu in gpus], machine),
+        "machine": machine,
         "os": found,
         "kernel": {"running": kernel, "next_boot": kernel},
         "gpus": gpus,
+        "platform": assumed_platform(gpus, machine),
         "nvidia": {"loaded": None, "modules": {}, "user_space": None},
         "ansible_core": ansible_core,
         # A host that does not exist: plans are possible even for systems on which nothing is installed.
@@ -97,10 +100,11 @@ def plan_differences(plan: dict[str, Any], other: dict[str, Any]) -> str:
 
 def why_package(plan: dict[str, Any], package: str) -> str:
     """Which part of the plan wants a package, and why, as text; "" if none does. Versions may be left out."""
-    wanted = package.lower()
+    wanted, beside = package.lower(), plan["platform"]["packages"]
     with_version = re.compile(re.escape(wanted) + r"[-=\[<>][0-9=a-z]")
     parts = [
-        ("driver", plan["driver"]["packages"], plan["because"].get("driver")),
+        ("driver", [name for name in plan["driver"]["packages"] if name not in beside], plan["because"].get("driver")),
+        ("platform", beside, f"{plan['platform']['name']} computes nothing without it"),
         ("kernel module", plan["kernel"]["packages"] + plan["kernel"]["devel"], "the driver's module is built with it"),
         ("CUDA toolkit", [plan["cuda"]["package"]] + plan["cuda"]["compiler"], plan["because"].get("cuda")),
         ("cuDNN", plan["cudnn"]["packages"] + [plan["cudnn"]["wheel"]], plan["because"].get("cudnn")),
@@ -123,6 +127,7 @@ def plan_rows(plan: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
     because = plan["because"]
     reasons = {
         "driver": because.get("driver"),
+        "platform": f"needs {', '.join(plan['platform']['packages'])}",
         "CUDA toolkit": because.get("cuda"),
         "cuDNN": because.get("cudnn"),
         "NCCL": because.get("nccl"),

@@ -8,9 +8,10 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
 from .candidates import CPU_BUILD, DISTRIBUTION, KINDS, Candidate
-from .driver_packages import driver_of, guards_of, kernel_of
+from .driver_packages import driver_of, guards_of, kernel_of, platform_plan
 from .facts import Fact
 from .input import only_planned
+from .platforms import names_of_all_branches, parts_of, platform_warnings
 from .reasons import choice_reason, find_warnings
 from .rules import fits_dcgm
 from .search import Problem
@@ -38,7 +39,11 @@ def describe(
     plan: dict[str, Any] = {}
     plan["schema"] = SCHEMA
     plan["profile"] = ""
-    plan["driver"] = driver_of(family, host, answer.get("driver"))
+    driver = answer.get("driver")
+    parts = parts_of(matrix, release, host, driver) if driver else []
+    moved = names_of_all_branches(matrix, parts, family["format"])
+    plan["driver"] = driver_of(family, host, driver, parts, moved)
+    plan["platform"] = platform_plan(family, host, driver, parts)
     plan["guards"] = guards_of(family, host, answer.get("driver"))
     plan["kernel"] = kernel_of(family, host, answer.get("driver"))
     plan["cuda"] = _cuda(family, answer.get("cuda"))
@@ -71,6 +76,7 @@ def describe(
     plan["containers"] = {"packages": list(family["containers"])}
     plan["because"] = {kind: choice_reason(problem, facts, answer, kind) for kind in KINDS if kind in answer}
     plan["warnings"] = find_warnings(matrix["as_of"], host.get("today", ""), release, family, answer)
+    plan["warnings"] += platform_warnings(matrix, release, host, parts)
     if not plan["pytorch"]["locked"] and not only_planned(matrix, host, release):
         text = (
             "There is no lock file {}, and without one site.yml stops before it changes anything: make it "

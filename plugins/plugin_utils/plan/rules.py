@@ -29,6 +29,7 @@ from .frameworks import (
     tensorflow_computes_on,
 )
 from .places import before_repository, one_place, place_has
+from .platforms import platform_refuses
 from .seen import SEEN
 from .support import compiles, drives, has_code, what_drives
 
@@ -82,7 +83,10 @@ class Rules:
         return rule(gpu, candidate) if rule else ""
 
     def os_refuses(self, release: dict[str, Any], candidate: Candidate) -> str:
-        """Why a candidate is not available on a release of an operating system (a row of os_releases)."""
+        """Why a candidate is not available on a release of an operating system (a row of os_releases).
+
+        What is there for a driver also depends on the board of the GPUs, the row's `platform`.
+        """
         family = self.matrix["os_families"][release["family"]]
         if candidate.kind == "python" and candidate.pins["python"] not in release["pythons"]:
             return f"{_title(release)} has no {candidate.label}: it has {', '.join(release['pythons'])}"
@@ -93,6 +97,8 @@ class Rules:
         if missing:
             return f"{candidate.label} is not in NVIDIA's repository for {_title(release)}: it begins with {missing}"
         refusal = self._machine_refuses(release, candidate) if release["machine"] == "aarch64" else ""
+        if not refusal and candidate.kind == "driver":
+            refusal = platform_refuses(self.matrix, release, candidate)
         if refusal:
             return refusal
         if candidate.kind in ("pytorch", "tensorflow"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import describe_device
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.platforms import PARTS
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version, major
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import DEBIAN_FAMILY, REDHAT_FAMILY
 
@@ -75,12 +76,23 @@ def scanned_host(record: Any, name: str = "the scan") -> dict[str, Any]:
         wrong = [key for key in CARD if not isinstance(gpu, dict) or not isinstance(gpu.get(key), str)]
         if wrong:
             raise ValueError(f"{name}: gpus[{number}] has no {wrong[0]}; {EXPECTED}")
+    _check_platform(host.get("platform"), name)
     for place, module in [("loaded", host["nvidia"].get("loaded")), *host["nvidia"]["modules"].items()]:
         fits = isinstance(module, dict) and all(isinstance(module.get(key), str) for key in MODULE)
         if module is not None and not fits:
             raise ValueError(f"{name}: the module ({place}) has no version or flavour; {EXPECTED}")
     # Not to be provisioned now: plans are possible even for systems on which nothing is installed, and say so.
     return {**host, "gpus": [_described(gpu) for gpu in host["gpus"]], "imagined": True}
+
+
+def _check_platform(platform: Any, name: str) -> None:
+    """A scan of an older release has none. Raises ValueError for one that the planner cannot use."""
+    needs = platform.get("needs") if isinstance(platform, dict) else None
+    if platform is None or (isinstance(needs, list) and all(need in PARTS for need in needs) and platform.get("known")):
+        return
+    if isinstance(needs, list) and not needs and isinstance(platform.get("because"), str):
+        return
+    raise ValueError(f"{name}: platform is {platform!r}, and known needs are {', '.join(PARTS)}; {EXPECTED}")
 
 
 def _at(host: Any, path: tuple[str, ...]) -> Any:

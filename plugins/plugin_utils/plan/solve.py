@@ -25,6 +25,7 @@ from .input import (
 )
 from .labels import pin_label
 from .names import newest_release
+from .platforms import platform_of
 from .result import describe, requirements
 from .rules import Rules
 from .search import Problem
@@ -60,8 +61,8 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     facts = [Fact("gpu", "gpu", gpu, f"{gpu.name} ({gpu.architecture})", "") for gpu in gpus]
     facts += [_pin(name, pins[name]) for name in PINS if name in pins and name in used and name not in unknown]
     facts += [_held(profile, name, held[name]) for name in PINS if name in held and name in used]
-    # What is available there depends on the processor, too.
-    facts += [_system(dict(release, machine=host["machine"]))]
+    # What is available there depends on the processor and on the board of the GPUs, too.
+    facts += [_system(dict(release, machine=host["machine"], platform=platform_of(host)))]
     problem = Problem(Rules(matrix), candidates, kinds)
     answer = problem.best(facts)
 
@@ -130,7 +131,7 @@ def _name_other_systems(
     for family in matrix["os_families"]:
         releases = [other for other in matrix["os_releases"] if other["family"] == family != here["family"]]
         if releases:
-            systems[family] = dict(newest_release(releases), machine=here["machine"])
+            systems[family] = dict(newest_release(releases), machine=here["machine"], platform=here["platform"])
     everywhere = problem.over(candidates_of_all(matrix, pins, list(systems), problem.candidates), problem.kinds)
     found = []
     for family in everywhere.with_answer(rest, {name: _system(release) for name, release in systems.items()}):

@@ -11,6 +11,8 @@ PLAYED = "tests/unit/doctor/test_runtime_faults.py::test_a_fault_is_told_by_doct
 ON_HOST = "tests/faults/test_finished_faults.py::test_a_fault_is_told_by_playbook_doctor_and_page"
 WORLD = "tests/world/test_refused.py::test_it_is_refused"
 TRAINER = "trainer/tests"
+PLATFORM = "tests/unit/playbooks/test_platform_tasks.py"
+PREFLIGHT_PLATFORM = "tests/unit/preflight/test_preflight_platforms.py"
 DRAIN = "tests/unit/schedulers/test_drain_role.py"
 ROLLOUT, PARTS = "tests/unit/rollout/test_rollout_runs.py", "tests/unit/rollout/test_rollout_parts.py"
 
@@ -181,6 +183,14 @@ ROWS = (
            f"{SECURE_BOOT}::test_a_wrong_form_of_the_hash_stops_before_anything_changes"),
     Proved("driver.signature", "a module that another key signed", "DKMS's key is replaced", "not rebooted",
            f"{SECURE_BOOT}::test_a_module_of_another_key_is_found_before_the_reboot"),
+    Proved("driver.platform", "a fabric manager of another version than the driver's", "what rpm or dpkg says",
+           "not rebooted", f"{PLATFORM}::test_another_version_than_the_drivers_stops_before_the_reboot"),
+    Proved("driver.switches", "a fabric manager that does not start", "no such unit", "driver and packages",
+           f"{PLATFORM}::test_the_service_is_started_once_the_drivers_module_is_at_work"),
+    Proved("platform.unknown", "a board with NVSwitches that no row knows", "its devices in sysfs", NOTHING,
+           f"{PREFLIGHT_PLATFORM}::test_a_board_that_no_row_knows_is_refused"),
+    Proved("platform.elsewhere", "B200 whose switches nobody sees", "its devices in sysfs", "a remark",
+           f"{PREFLIGHT_PLATFORM}::test_a_board_whose_switches_are_elsewhere_is_a_remark", 0),
     Proved("driver.failed", "a mirror that goes away between stream and packages", "the repository is emptied",
            "driver, stream and hold as before",
            f"{ORDER}::test_a_mirror_that_goes_away_leaves_driver_stream_and_hold"),

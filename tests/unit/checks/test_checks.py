@@ -180,6 +180,8 @@ SHOWN_ONLY = (
 SHOWN_IN = (
     ("gpu.vbios", "name"),
     ("gpu.nvlink", "name"),
+    ("gpu.dcgm_diag", "name"),
+    ("gpu.dcgm_diag", "words"),
     ("host.infiniband", "name"),
     ("host.infiniband", "rate"),
     ("host.disks", "name"),

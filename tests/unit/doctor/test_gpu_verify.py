@@ -37,7 +37,7 @@ KEYS = (
     "acknowledgements",
     "strikes",
 )
-NEWER = ("modules", "services", "host", "link_width", "slowdowns")
+NEWER = ("modules", "services", "host", "link_width", "slowdowns", "dcgm_level")
 CHECK = {
     "id": "gpu.count",
     "layer": "system",
@@ -159,6 +159,8 @@ def test_wrong_parameters_are_one_clear_error(run_module, node_commands, args, w
         ({"link_width": True}, "link_width is True"),
         ({"link_width": 33}, "link_width is 33"),
         ({"link_width": -8}, "link_width is -8"),
+        ({"dcgm_level": 5}, "dcgm_level is 5; expected 1 to 4, or 0 for no diagnostic"),
+        ({"dcgm_level": True}, "dcgm_level is True"),
         ({"slowdowns": "sw_power_cap"}, "expected a list of clock event reasons"),
         ({"slowdowns": ["gpu_idle"]}, "slowdowns contains 'gpu_idle'; expected some of applications_clocks_setting"),
         ({"plan": None}, "plan has no driver, cuda"),
@@ -172,7 +174,7 @@ def test_expectations_that_nobody_can_judge_by(change, words):
 
 def test_expectations_of_an_older_release_ask_for_nothing_more():
     record = {name: value for name, value in healthy_node.EXPECTATIONS.items() if name not in NEWER}
-    nothing = {"modules": [], "services": [], "host": {}, "link_width": 0, "slowdowns": []}
+    nothing = {"modules": [], "services": [], "host": {}, "link_width": 0, "slowdowns": [], "dcgm_level": 0}
     assert {name: parse_expectations(record)[name] for name in NEWER} == nothing
     stated = parse_expectations({**record, "link_width": "8", "slowdowns": ["sw_power_cap"]})
     assert (stated["link_width"], stated["slowdowns"]) == (8, ["sw_power_cap"])

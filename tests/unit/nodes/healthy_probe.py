@@ -56,6 +56,15 @@ READINGS: dict[str, Any] = {
                 },
             }
         ],
+        "platform": {
+            "id": None,
+            "name": "",
+            "needs": [],
+            "switches": {},
+            "bridges": 0,
+            "known": True,
+            "because": "",
+        },
         "numa": {"0": {"cpus": "0-9", "memory_mib": 64000}, "1": {"cpus": "10-19", "memory_mib": 64000}},
         "disks": {
             "/": {"free_mib": 50000, "free_inodes": 1000000},

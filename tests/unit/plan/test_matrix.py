@@ -13,6 +13,7 @@ import pytest
 import yaml
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import PINS, build_cuda
 from conftest import REPOSITORY
+from gpuwright.gpu.platforms import PARTS
 from gpuwright.host.versions import version_key
 from test_plan_questions import MATRIX, ask
 
@@ -74,6 +75,13 @@ def test_the_form_refuses_what_is_wrong(change: Callable[[dict], None]) -> None:
     change(matrix)
     with pytest.raises((jsonschema.ValidationError, TypeError)):
         jsonschema.Draft202012Validator(SCHEMA).validate(matrix)
+
+
+def test_the_node_knows_every_part_that_a_board_can_need() -> None:
+    assert set(MATRIX["platform_parts"]) == set(PARTS)
+    assert {need for row in MATRIX["platforms"].values() for need in row["needs"]} <= set(PARTS)
+    for part in MATRIX["platform_parts"].values():
+        assert set(part["archives"]) | set(part["unseen"]) <= set(MATRIX["os_families"])
 
 
 def test_each_architecture_begins_and_ends_with_what_exists() -> None:

@@ -193,3 +193,18 @@ def test_a_bad_file_is_one_clear_error(tmp_path, name):
 def test_what_cannot_be_asked(arguments, words):
     done = ask(*arguments)
     assert done.returncode == 2 and words in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize("platform", ["HGX", {"needs": "all"}, {"needs": ["a turbine"], "known": True}, {"needs": []}])
+def test_a_board_that_no_scan_writes_is_refused(platform):
+    with pytest.raises(ValueError, match="platform is"):
+        scanned_host(report(platform=platform))
+
+
+def test_the_board_of_a_scanned_machine_is_planned_for():
+    board = {"id": "hgx-h100", "name": "HGX or DGX H100", "needs": ["fabric_manager"], "known": True, "because": ""}
+    assert scanned_host(report(platform=board))["platform"] == board
+    # A scan of a release that did not look.
+    older = report()
+    del older["readings"]["probe"]["platform"]
+    assert "platform" not in scanned_host(older)

@@ -110,7 +110,14 @@ def debian(**changes: Any) -> dict[str, Any]:
     return {**made, "os": {**made["os"], "family": "debian"}}
 
 
+UNKNOWN_BOARD = {"known": False, "because": "12 NVSwitches 10de:1ac2 with Tesla V100-SXM3-32GB on x86_64"}
 REFUSALS = (
+    Refusal(
+        "a board that no row knows",
+        "does not know the board of this node",
+        lambda: State(host={**host(), "platform": UNKNOWN_BOARD}),
+        by_hand="whoever keeps the matrix writes the row, with its source",
+    ),
     Refusal(
         "a GPU is missing", "0 of 1 GPUs are there", lambda: State(host={**host(), "gpus": []}, plan=plan(present=True))
     ),

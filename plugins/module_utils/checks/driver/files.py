@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the driver's files other than its module: nvidia-smi, libraries, the service for the switches."""
+"""Checks of the driver's files other than its module: nvidia-smi and the libraries."""
 
 from typing import Optional
 
@@ -12,12 +12,11 @@ from ...verdict.check import (
     Outcome,
     failed,
     passed,
-    skipped,
 )
 from ...verdict.evidence import Evidence
 from ..gpu.cards import ASK_FIRST
 from ..reinstall import LIBRARIES, PROGRAM, reinstall
-from .loaded import INSTALL, REBOOT_NOW
+from .loaded import REBOOT_NOW
 
 # Paths in dnf's packages; for Debian's, only the name counts.
 FOLDER = "/usr/lib64/"
@@ -57,20 +56,6 @@ def libraries(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(wanted, wanted, f"all are {wanted}")
 
 
-def fabric_manager(readings: Evidence, expected: Evidence) -> Outcome:
-    """On a node with NVSwitches nvidia-fabricmanager is active and of the driver's version; others do not need it."""
-    if not readings.number("switches"):
-        return skipped("this node has no NVSwitch")
-    state = readings.text("fabric_manager")
-    if state != "active":
-        return failed(state, "active", f"nvidia-fabricmanager is {state}")
-    wanted = readings.version("probe", "nvidia", "loaded", "version")
-    version = readings.version("fabric_manager_version")
-    if version != wanted:
-        return failed(version, wanted, f"nvidia-fabricmanager is {version}, but the driver is {wanted}", INSTALL)
-    return passed(version, wanted, f"nvidia-fabricmanager is active, {version}")
-
-
 CHECKS = (
     Check(
         id="driver.nvidia_smi_file",
@@ -94,16 +79,5 @@ CHECKS = (
         firm_because="without them no program finds a driver",
         action=REBOOT_NOW + " ; if they still differ: ansible-playbook site.yml --tags system",
         source="DCGM checkLibraries",
-    ),
-    Check(
-        id="driver.fabric_manager",
-        layer="system",
-        level=QUICK,
-        severity=FAIL,
-        remedy=DRAIN,
-        question="Are the switches between the GPUs managed?",
-        judge=fabric_manager,
-        action="Run: systemctl unmask nvidia-fabricmanager ; systemctl enable --now nvidia-fabricmanager",
-        source="DCGM checkFabricManager, AWS, gpud",
     ),
 )

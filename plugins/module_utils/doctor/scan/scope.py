@@ -15,6 +15,7 @@ from ...verdict.expectations import EXPECTATIONS_PATH, PLAN_PARTS, SCHEMA
 # Patterns of ids. Without a plan or an inventory nobody can say what these should be.
 OF_A_PLAN = (
     "gpu.plan",
+    "gpu.dcgm_diag",
     "driver.version",
     "driver.flavour",
     "driver.modules",

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
+from healthy_driver import board
 from node_names import KERNEL, PCI_ID
 from row_values import A100, DOWN, GEFORCE, NVIDIA, SMI, SMI_GPU
 
 KEY = ("probe", "module_key", "state")
 KEY_ENROLLED = ("probe", "module_key_enrolled")
 SHUT = {"readable": False, "writable": False}
+BOARD = ("probe", "platform")
+B200, NVL72 = board("hgx-b200", "fabric_manager", "nvlsm"), board("nvl72", "imex")
+STRANGER = {**B200, "needs": [], "known": False, "because": "12 NVSwitches 10de:1ac2"}
+RUNS = {"installed": True, "running": True}
+RACK = {"state": "active", "version": "580.95.05"}
 
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
@@ -167,4 +173,51 @@ ROWS = [
     ),
     ("driver.fabric_manager", {("switches",): 4, ("fabric_manager_version",): None}, {}, UNKNOWN, "fabric_manager_ver"),
     ("driver.fabric_manager", {}, {}, SKIP, "no NVSwitch"),
+    # B200: its switches are no PCI devices.
+    ("driver.fabric_manager", {BOARD: B200, ("fabric_manager",): "failed"}, {}, FAIL, "is failed"),
+    ("driver.fabric_manager", {BOARD: B200}, {}, PASS, "active, 580.95.05"),
+    (
+        "driver.fabric_manager",
+        {BOARD: B200, ("fabric_manager",): "inactive", ("fabric_manager_version",): None},
+        {},
+        FAIL,
+        "is not installed",
+    ),
+    ("driver.fabric_manager", {BOARD: NVL72}, {}, SKIP, "no NVSwitch"),
+    (
+        "driver.fabric_manager",
+        {BOARD: {**B200, "needs": [], "known": False, "because": "whether x says SW_MNG: only root can read it"}},
+        {},
+        UNKNOWN,
+        "only root can read it",
+    ),
+    # Nobody knows this board, but its switches are on the bus: they are managed or not.
+    (
+        "driver.fabric_manager",
+        {
+            BOARD: STRANGER,
+            ("switches",): 12,
+            ("fabric_manager",): "failed",
+        },
+        {},
+        FAIL,
+        "nvidia-fabricmanager is failed",
+    ),
+    ("driver.nvlsm", {}, {}, SKIP, "needs no nvlsm"),
+    ("driver.nvlsm", {BOARD: B200, ("nvlsm",): RUNS}, {}, PASS, "nvlsm runs"),
+    ("driver.nvlsm", {BOARD: B200, ("nvlsm",): {**RUNS, "running": False}}, {}, FAIL, "nvlsm does not run"),
+    ("driver.nvlsm", {BOARD: B200, ("nvlsm",): {"installed": False, "running": False}}, {}, FAIL, "is not installed"),
+    ("driver.nvlsm", {BOARD: B200, ("nvlsm",): {"unreadable": "hidepid=2"}}, {}, UNKNOWN, "hidepid=2"),
+    ("driver.imex", {}, {}, SKIP, "needs no IMEX"),
+    ("driver.imex", {BOARD: NVL72, ("imex",): RACK}, {}, PASS, "active, 580.95.05"),
+    ("driver.imex", {BOARD: NVL72, ("imex",): {**RACK, "state": "failed"}}, {}, FAIL, "nvidia-imex is failed"),
+    ("driver.imex", {BOARD: NVL72, ("imex",): {**RACK, "version": None}}, {}, FAIL, "is not installed"),
+    (
+        "driver.imex",
+        {BOARD: NVL72, ("imex",): {**RACK, "version": "580.82.07"}},
+        {},
+        FAIL,
+        "but the driver is 580.95.05",
+    ),
+    ("driver.imex", {BOARD: NVL72, ("imex",): {"unreadable": "no answer"}}, {}, UNKNOWN, "no answer"),
 ]

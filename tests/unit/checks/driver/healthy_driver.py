@@ -6,6 +6,13 @@ from typing import Any
 
 from node_names import KERNEL, Changes
 
+
+def board(key: str, *needs: str) -> dict[str, Any]:
+    """The probe's record of a board with switches; B200's are reached through bridges."""
+    seen: dict[str, Any] = {"switches": {}, "bridges": 4 if key == "hgx-b200" else 0, "known": True, "because": ""}
+    return {"id": key, "name": key, "needs": list(needs), **seen}
+
+
 # The device nodes and their numbers, of those that the kernel keeps for local use.
 NODES = {"nvidia0": (240, 0), "nvidiactl": (240, 255), "nvidia-uvm": (241, 0)}
 
@@ -14,6 +21,8 @@ READINGS: dict[str, Any] = {
     "fabric_manager": "active",
     "fabric_manager_version": "580.95.05",
     "switches": 0,
+    "nvlsm": None,
+    "imex": None,
     "driver_files": {
         "libraries": {"libcuda.so.1": "580.95.05", "libnvidia-ml.so.1": "580.95.05"},
         "nvidia_smi": {"is_file": True, "executable": True, "mode": "0755", "unsafe": ""},
@@ -46,4 +55,16 @@ READINGS: dict[str, Any] = {
 OTHER_NODES: dict[str, Changes] = {
     "driver.modules": {("kernel_modules",): {"gdrdrv": "live"}, ("expectations", "modules"): ["gdrdrv"]},
     "driver.fabric_manager": {("switches",): 4},
+    "driver.nvlsm": {
+        ("probe", "platform"): board("hgx-b200", "fabric_manager", "nvlsm"),
+        ("nvlsm",): {"installed": True, "running": True},
+    },
+    "driver.imex": {
+        ("probe", "platform"): board("nvl72", "imex"),
+        ("imex",): {"state": "active", "version": "580.95.05"},
+    },
+}
+NOT_TRIED = {
+    "driver.nvlsm": "not tried: as driver.fabric_manager, whose service starts it",
+    "driver.imex": "not tried: as driver.fabric_manager, of a rack that tests have no answer of",
 }

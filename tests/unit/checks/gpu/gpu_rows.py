@@ -18,12 +18,33 @@ LINKS = ("nvlink",)
 WAYS = ("gpu_ways",)
 
 
+def diag(*statuses: str, because: str = "") -> dict:
+    names = ("software", "memory", "pcie", "diagnostic")
+    tests = [
+        {"name": name, "status": status, "words": "GPU 3: memory error" if status == "Fail" else ""}
+        for name, status in zip(names, statuses, strict=False)
+    ]
+    return {("dcgm_diag",): {"level": 2, "because": because, "tests": tests}}
+
+
+ASKED = {"dcgm_level": 2}
+
+
 def link(active: int, errors: dict | None = None, **changes: object) -> list[dict]:
     return [{**NVLINK, "active": active, "errors": {"replay": 0} if errors is None else errors, **changes}]
 
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
 ROWS = [
+    ("gpu.dcgm_diag", {}, {}, SKIP, "verify_dcgm_level is 0"),
+    ("gpu.dcgm_diag", diag("Pass", "Pass", "Skip"), ASKED, PASS, "level 2: 2 tests passed, 1 skipped by DCGM"),
+    ("gpu.dcgm_diag", diag("Pass", "Fail", "Warn"), ASKED, FAIL, "level 2, Fail: memory: GPU 3: memory error"),
+    ("gpu.dcgm_diag", diag("Pass", "Warn"), ASKED, WARN, "level 2, Warn: memory"),
+    ("gpu.dcgm_diag", diag("Skip", "Skip"), ASKED, SKIP, "DCGM skipped all of 2 tests"),
+    ("gpu.dcgm_diag", diag(because="dcgmi is not installed"), ASKED, SKIP, "dcgmi is not installed"),
+    ("gpu.dcgm_diag", diag("Pass", "Isolated"), ASKED, UNKNOWN, "Isolated"),
+    ("gpu.dcgm_diag", {}, ASKED, UNKNOWN, "was not run"),
+    ("gpu.dcgm_diag", {("dcgm_diag",): {"unreadable": "no connection"}}, ASKED, UNKNOWN, "no connection"),
     ("gpu.plan", {}, {"plan_gpus": 0}, FAIL, "made for 0 of 1 GPUs, and this node has 1"),
     ("gpu.plan", {("probe", "gpus"): []}, {"plan_gpus": 0}, FAIL, "and this node has 0"),
     ("gpu.plan", {}, {"plan_gpus": 1}, PASS, "made for 1 GPUs"),

@@ -23,6 +23,7 @@ IN_FABRIC = {
 }
 
 READINGS: dict[str, Any] = {
+    "dcgm_diag": None,
     "nvidia_smi": {
         "reachable": True,
         "rc": 0,
@@ -128,6 +129,10 @@ READINGS: dict[str, Any] = {
 OTHER_NODES: dict[str, Changes] = {
     "gpu.sram": {("nvidia_smi", "gpus", 0, "health", "sram_uncorrected_aggregate"): 0},
     "gpu.remapped_rows_count": {("nvidia_smi", "gpus", 0, "health", "remapped_rows_uncorrected"): 0},
+    "gpu.dcgm_diag": {
+        ("expectations", "dcgm_level"): 2,
+        ("dcgm_diag",): {"level": 2, "because": "", "tests": [{"name": "memory", "status": "Pass", "words": ""}]},
+    },
     "gpu.fabric": IN_FABRIC,
     "gpu.fabric_domain": IN_FABRIC,
     "gpu.channel_repair": {(*HEALTH, "channel_repair_pending"): False},

@@ -23,7 +23,8 @@ LAYERS = tuple(MARKING.values())
 PROBE = """
 import json
 from ansible.module_utils.basic import AnsibleModule
-module = AnsibleModule(argument_spec={{"agents": {{"type": "list"}}, "kernels": {{"type": "list"}}}})
+parameters = {{"agents": {{"type": "list"}}, "kernels": {{"type": "list"}}, "settled": {{"type": "bool"}}}}
+module = AnsibleModule(argument_spec=parameters)
 with open("{folder}/" + module.params["agents"][0] + ".json") as file:
     module.exit_json(changed=False, ansible_facts={{"gpu_node": json.load(file)}})
 """

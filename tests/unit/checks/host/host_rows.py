@@ -156,6 +156,6 @@ ROWS: list[tuple[str, Changes, dict[str, object], str, str]] = [
     ("host.held_updates", {UPDATES: None, ("held_updates", "manager"): "apt"}, {}, SKIP, "'apt-get update'"),
     ("host.held_updates", {("held_updates", "manager"): "zypper"}, {}, UNKNOWN, "zypper"),
     ("host.held_updates", {UPDATES: [{"package": "kernel"}]}, {}, UNKNOWN, "advisory"),
-    ("host.held_updates", {("held_updates",): None}, {}, SKIP, "no package is held"),
+    ("host.held_updates", {("held_updates",): None}, {}, SKIP, "neither dnf nor apt holds"),
     ("host.held_updates", {("held_updates",): {"unreadable": "it ended with status 1"}}, {}, UNKNOWN, "status 1"),
 ]

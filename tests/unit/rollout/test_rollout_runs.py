@@ -146,6 +146,16 @@ def test_a_node_is_drained_before_the_first_change_and_returned_once_it_is_verif
     assert log.read_text().splitlines() == [f"drain a1: {why}", f"return a1: {why}", f"drain a2: {why}"]
 
 
+@pytest.mark.parametrize("given", [(), ("-e", "gpuwright_busy=skip")], ids=["by default", "skip"])
+def test_the_plan_of_a_busy_node_refuses_nothing_that_a_drain_would_end(
+    rollout: Rollout, given: tuple[str, ...]
+) -> None:
+    """A new driver is a reason for preflight to refuse a node with a job; a rollout has not drained it yet then."""
+    rollout.site.tasks("preflight", [{"ansible.builtin.debug": {"msg": "LOOKS {{ __preflight_busy }}"}}])
+    done = rollout.run(*given, "-l", "a1")
+    assert done.returncode == 0 and "LOOKS later" in done.stdout and "LOOKS skip" not in done.stdout, done.stdout
+
+
 def test_a_node_that_cannot_be_drained_is_not_changed(rollout: Rollout) -> None:
     words = {"drain_by": "command", "drain_owner": "alice", "drain_command": "false", "drain_return_command": "true"}
     done = rollout.run("-e", json.dumps(words), batches=[1, 1])

@@ -29,11 +29,18 @@ class Finding(NamedTuple):
 
 
 def judge(
-    host: str, fleet: Fleet, answer: Answer | None, expected: Expected, history: Sequence[Any], share: float
+    host: str,
+    fleet: Fleet,
+    answer: Answer | None,
+    expected: Expected,
+    history: Sequence[Any],
+    share: float,
+    lost: bool = False,
 ) -> list[Finding]:
     """All findings about one node. `expected`: device ("cuda" or "cpu") and gpus, how many it was bought with.
 
-    `share` is the part by which a node may stay below the fleet's median, 0.1 for 10 %.
+    share  part by which a node may stay below the fleet's median, 0.1 for 10 %
+    lost   whether it did not take part to the end; good pairs before that do not make up for it
     """
     if answer is None:
         return [Finding("accept.lost", FAIL, "it was lost during the burn-in and gave no record")]
@@ -41,7 +48,8 @@ def judge(
     if not isinstance(record, dict):
         text = f"the burn-in gave no record: {answer.get('problem') or 'no reason is known'}"
         return [Finding("accept.no_record", FAIL, text)]
-    found = [Finding("accept.problem", FAIL, str(text)) for text in record.get("problems") or []]
+    found = [Finding("accept.lost", FAIL, "it was lost before the acceptance ended")] if lost else []
+    found += [Finding("accept.problem", FAIL, str(text)) for text in record.get("problems") or []]
     found += whole(record, answer, expected)
     found += errors_of_memory(answer)
     speed = [finding for figure in fleet.figures[host] for finding in of_figure(host, fleet, figure, share)]

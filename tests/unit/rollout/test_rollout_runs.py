@@ -61,6 +61,7 @@ def test_a_batch_is_verified_before_the_next_one_begins(rollout: Rollout) -> Non
         # Ansible itself would begin the next batch here: a lost host is counted neither by max_fail_percentage nor by
         # any_errors_fatal, and a batch of which one host is left goes on.
         pytest.param("lost", 2, "lost", 4, 'in "Go on with a lost host": ', id="lost-of-two"),
+        pytest.param("silent", 1, "lost", 2, 'in "Ask a host that hangs": The host cannot be', id="silent"),
         pytest.param("failed", 2, "failed", 2, "system_driver: the driver is not built", id="fails"),
         pytest.param("hangs", 1, "failed", 2, "system_driver: ", id="hangs"),
         pytest.param("never_back", 1, "failed", 2, "system_driver: timed out waiting for ping module", id="never-back"),

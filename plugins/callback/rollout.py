@@ -37,8 +37,12 @@ LEFT_OUT = "gpu_node_left_out"
 WAITING = "gpu_node_waiting"
 # What became of a host that a role has left out. Whoever works there is no fault of what is rolled out.
 OF_KIND = {"busy": judge.SKIPPED, "locked": judge.SKIPPED, "unreachable": judge.LOST, "refused": judge.FAILED}
-# For Ansible, a host that takes a connection and then hangs has failed: the first that fails is the question of sudo.
-HANGS = re.compile(r"Timeout \(\d+s\) waiting for privilege escalation prompt")
+# Lost connections that Ansible calls a failed task: a host that takes one and then hangs, where the question of sudo is
+# the first thing to time out, and copy or template, which catch whatever the connection says.
+LOST = re.compile(
+    r"Timeout \(\d+s\) waiting for privilege escalation prompt"
+    r"|Failed to connect to the host via |Data could not be sent to remote host "
+)
 
 
 def unexplained(found: record.Record) -> list[str]:
@@ -95,7 +99,7 @@ class CallbackModule(CallbackBase):
             text = rows.failure_text(result._result)
             role = result._task._role
             place = role.get_name(include_role_fqcn=False) if role else result.task_name
-            if HANGS.match(text):
+            if LOST.match(text):
                 self._lost(result, text)
             else:
                 self._note(result, judge.FAILED, f"{place}: {text}")

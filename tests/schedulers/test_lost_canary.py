@@ -66,7 +66,8 @@ def stopped(nodes: Nodes, begin: Begin, fault: Fault, why: str) -> Running:
     run = begin(["ansible-playbook", "-i", str(INVENTORY), *WORDS, BATCHES])
     run.until(changing, "the canary is being changed")
     repair = fault()
-    assert run.ended() == 4, run.said
+    # Ansible's status: some of its tasks call a lost connection a failure.
+    assert run.ended() in (2, 4), run.said
     assert run.table() == {"lost": CANARY, "not reached": "a5-82..a5-84"}, run.said
     said = " ".join(run.said.split())
     assert "[rollout.canary]" in said and f"{CANARY}: in " in said and why in said, said

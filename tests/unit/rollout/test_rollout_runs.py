@@ -70,6 +70,7 @@ def test_hosts_are_done_with_the_same_tags_in_any_order(rollout: Rollout, monkey
         # any_errors_fatal, and a batch of which one host is left goes on.
         pytest.param("lost", 2, "lost", 4, 'in "Go on with a lost host": ', id="lost-of-two"),
         pytest.param("silent", 1, "lost", 2, 'in "Ask a host that hangs": The host cannot be', id="silent"),
+        pytest.param("cut", 1, "lost", 2, "cannot be reached: there is no route to 10.0.0.3", id="cut"),
         pytest.param("failed", 2, "failed", 2, "system_driver: the driver is not built", id="fails"),
         pytest.param("hangs", 1, "failed", 2, "system_driver: ", id="hangs"),
         pytest.param("never_back", 1, "failed", 2, "system_driver: timed out waiting for ping module", id="never-back"),

@@ -51,7 +51,7 @@ def test_a_node_that_is_lost_in_the_middle_is_not_accepted_and_the_others_are(
     podman("stop", "--time", "0", containers.container_name(FLEET, lost))
     assert run.ended() == 4, run.said
     said = " ".join(run.said.split())
-    assert f"{lost} LOST" in said and "Lost: 1 of 3 hosts" in said, run.said
+    assert f"{lost} LOST" in said and "Failed: 1 of 3 hosts" in said, run.said
     assert "accept.lost" in reasons(tmp_path, lost) and certificate(tmp_path, lost)["verdict"] == "NOT ACCEPTED"
     assert {certificate(tmp_path, name)["verdict"] for name in others} == {"ACCEPTED"}, run.said
     # What was lost had been measured, and was good in its first pair.

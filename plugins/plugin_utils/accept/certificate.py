@@ -43,7 +43,7 @@ def certificates(
     fleet, share = Fleet(answers), float(run["share_percent"]) / 100.0
     found = {}
     for host, answer in answers.items():
-        findings = judge(host, fleet, answer, expected[host], history, share, host in lost)
+        findings = judge(host, fleet, answer, expected[host], history, share, lost)
         found[host] = certificate(host, fleet, answer, expected[host], findings, history, run)
     files = page_files(list(found))
     return {host: {**record, "file": files[host].removesuffix(".html")} for host, record in found.items()}

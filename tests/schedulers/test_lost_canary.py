@@ -94,6 +94,11 @@ def test_a_lost_canary_stops_the_rollout_within_its_batch(nodes: Nodes, begin: B
 def test_after_a_canary_that_died_the_printed_command_does_what_is_left(nodes: Nodes, begin: Begin) -> None:
     run = stopped(nodes, begin, power_off, "The host cannot be reached")
     again = begin(run.printed_command())
+    if again.ended() == 2 and "[packages.twice]" in again.said:
+        # It died within the transaction itself: what the message says is done there.
+        assert "`dnf remove --duplicates`, then run again" in " ".join(again.said.split()), again.said
+        do(CANARY, "dnf -y remove --duplicates", timeout=600)
+        again = begin(again.printed_command())
     assert again.ended() == 0, again.said
     assert again.table() == {"done": "a5-81..a5-84"}, again.said
     assert {version(name).split(".")[0] for name in NAMES} == {"580"}

@@ -99,7 +99,7 @@ gpu-bench: venv ## the same on a GPU, under GPU_PYTHON, by default the interpret
 test-container: venv ## slower: the trainer's image built from its Containerfile, on a base made here, and trained with
 	@$(RUN) container
 
-test-fleet: venv ## slower: drains, returns and the breaker on a real Slurm, a controller and two nodes in containers
+test-fleet: venv ## slower: a real Slurm in containers: drains, returns, the breaker; then four servers: a rolling driver, lost nodes, an acceptance
 	@$(RUN) schedulers
 
 test-vm: venv ## slower: Debian 12 in a virtual machine: boot loader, real reboot, newer kernel, DKMS, boot check (qemu)

@@ -40,9 +40,11 @@ options:
     type: bool
     default: false
   busy:
-    description: What the run does if somebody is working (C(gpuwright_busy)). Only with C(skip) does work stop it here.
+    description:
+      - What the run does if somebody is working (C(gpuwright_busy)). Only with C(skip) does work stop it here.
+      - C(later) is a rollout, which drains, waits or skips after this look.
     type: str
-    choices: [skip, wait, force]
+    choices: [skip, wait, force, later]
     default: skip
   allow_unlocked:
     description: Whether a plan without a lock file only causes a remark.
@@ -152,7 +154,7 @@ def main() -> None:
             "gpu_count": {"type": "int"},
             "gpu_model": {"type": "str", "default": ""},
             "allow_missing_gpus": {"type": "bool", "default": False},
-            "busy": {"type": "str", "choices": ["skip", "wait", "force"], "default": "skip"},
+            "busy": {"type": "str", "choices": ["skip", "wait", "force", "later"], "default": "skip"},
             "allow_unlocked": {"type": "bool", "default": False},
             "packages": {"type": "list", "elements": "str", "default": []},
             "packages_lock": {"type": "dict", "default": {}},

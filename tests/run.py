@@ -333,11 +333,9 @@ def container(suite: Suite) -> None:
 
 
 def schedulers(suite: Suite) -> None:
-    """A real Slurm in three containers of its own; none of the fleet's hosts."""
-    if call("tests/fleet/install-packages"):
+    """A real Slurm: in three containers of its own, and over four of the fleet's hosts."""
+    if fleet_ready(suite):
         pytest_suite(suite, "schedulers", sys.executable, "tests/schedulers")
-    else:
-        suite.add("what containers need", False)
 
 
 def vm(suite: Suite) -> None:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible's own reboot, except that it names a host that comes back with another ssh host key at once.
+"""Ansible's own reboot, except for hosts that do not come back as they should.
 
 ansible.builtin.reboot takes every failed connection for a host that is still booting. It therefore keeps trying a host
-whose key ssh refuses until the time is up, and then only says that the time is up (ansible issue 77353).
+whose key ssh refuses until the time is up, and then only says that the time is up (ansible issue 77353). Here such a
+host is named at once. For a host that has not answered when the time is up, it says that a task has failed; here it is
+unreachable, as it would be in any other task.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import re
 import shlex
 from typing import Any
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action.reboot import ActionModule as Reboot
 
 # OpenSSH's banner and last line in any version since 5, its key negotiation error, and paramiko's message.
@@ -55,13 +58,18 @@ def refused_host_key(said: str, address: str) -> str:
 class ActionModule(Reboot):
     """Arguments and result are those of ansible.builtin.reboot."""
 
+    # What ssh said when the host was last asked; "" once it has answered.
+    _silence = ""
+
     def do_until_success_or_timeout(self, action: Any, *arguments: Any, **named: Any) -> None:
         """The parent's loop, ended by a refused host key."""
 
         def watched(**words: Any) -> None:
             try:
                 action(**words)
+                self._silence = ""
             except Exception as error:
+                self._silence = str(error) if isinstance(error, AnsibleConnectionFailure) else ""
                 refusal = refused_host_key(str(error), str(self._play_context.remote_addr))
                 if refusal:
                     raise HostKeyRefused(refusal) from error
@@ -71,6 +79,9 @@ class ActionModule(Reboot):
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         try:
-            return super().run(tmp, task_vars)
+            result = super().run(tmp, task_vars)
         except HostKeyRefused as refusal:
             return {"failed": True, "changed": True, "rebooted": True, "msg": f"{refusal} [reboot.host_key]"}
+        if result.get("failed") and self._silence:
+            raise AnsibleConnectionFailure(f"The host was rebooted and has not answered since: {self._silence}")
+        return result

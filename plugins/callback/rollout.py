@@ -16,6 +16,7 @@ options: {}
 
 import atexit
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,12 @@ LEFT_OUT = "gpu_node_left_out"
 WAITING = "gpu_node_waiting"
 # What became of a host that a role has left out. Whoever works there is no fault of what is rolled out.
 OF_KIND = {"busy": judge.SKIPPED, "locked": judge.SKIPPED, "unreachable": judge.LOST, "refused": judge.FAILED}
+# Lost connections that Ansible calls a failed task: a host that takes one and then hangs, where the question of sudo is
+# the first thing to time out, and copy or template, which catch whatever the connection says.
+LOST = re.compile(
+    r"Timeout \(\d+s\) waiting for privilege escalation prompt"
+    r"|Failed to connect to the host via |Data could not be sent to remote host "
+)
 
 
 def unexplained(found: record.Record) -> list[str]:
@@ -89,18 +96,25 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_failed(self, result: TaskResult, ignore_errors: bool = False) -> None:
         if self._active and not ignore_errors:
+            text = rows.failure_text(result._result)
             role = result._task._role
             place = role.get_name(include_role_fqcn=False) if role else result.task_name
-            self._note(result, judge.FAILED, f"{place}: {rows.failure_text(result._result)}")
+            if LOST.match(text):
+                self._lost(result, text)
+            else:
+                self._note(result, judge.FAILED, f"{place}: {text}")
 
     def v2_runner_on_unreachable(self, result: TaskResult) -> None:
         if self._active and result._task.ignore_unreachable is not True:
-            name = result._host.get_name()
-            told = reach_failure(str(result._result.get("msg") or ""), name, {})
-            self._note(result, judge.LOST, f'in "{printable(result.task_name)}": {told["problem"]}')
+            self._lost(result, str(result._result.get("msg") or ""))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         self._end()
+
+    def _lost(self, result: TaskResult, said: str) -> None:
+        """What the connection said becomes the reason."""
+        told = reach_failure(said, result._host.get_name(), {})
+        self._note(result, judge.LOST, f'in "{printable(result.task_name)}": {told["problem"]}')
 
     def _note(self, result: TaskResult, state: str, why: str) -> None:
         """A host that was left out has its reason already; that it then fails is how a role leaves it out."""

@@ -47,6 +47,15 @@ from typing import Any
 # ansible-core's ssh connection.
 CAUSES = (
     (
+        # Before what ssh said last, which is the same for a host that was never there.
+        "reach.rebooted",
+        r"was rebooted and has not answered since",
+        "unreachable",
+        "The host was rebooted and has not answered since: {last_words}",
+        "Look at its console (BMC): does it hang while it boots, or has it another address? Run again once it answers; "
+        "for a slow firmware, set a longer system_reboot_timeout.",
+    ),
+    (
         "reach.key_changed",
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|[Hh]ost key for \S+ has changed|DNS SPOOFING",
         "refused",
@@ -249,6 +258,7 @@ def _words(text: str, host: str, variables: Any) -> dict[str, str]:
         "with_key": f" with the key {key}" if key else "",
         "bad_key": file,
         "bad_key_word": shlex.quote(file),
+        "last_words": _plain(text.rpartition("answered since: ")[2]),
         "key_error": key_error.group(1).lower() if key_error else "permission denied",
         "let_in": _let_in(methods.group(1) if methods else "", user, key, way),
     }

@@ -27,7 +27,7 @@ options:
     elements: str
     default: []
   alive:
-    description: Names of those that still take part. For C(step).
+    description: Names of those that still take part. For C(step) and C(certificates).
     type: list
     elements: str
     default: []
@@ -123,7 +123,9 @@ class LookupModule(LookupBase):
 
     def _certificates(self) -> dict[str, Any]:
         expected, history, run = (self.get_option(name) for name in ("expected", "history", "run"))
-        return certificate.certificates(self._answers(), expected, history, run)
+        answers = self._answers()
+        lost = set(answers) - set(self.get_option("alive"))
+        return certificate.certificates(answers, expected, history, run, lost)
 
     def _page(self) -> str:
         return certificate.page(self.get_option("certificate"))

@@ -39,9 +39,13 @@ signal.signal(signal.SIGTERM, lambda *_: exit())
 while True:
     signal.pause()
 """
-CONFIGURATION = f"""\
+# A command of Slurm on this machine is that of the controller's container.
+COMMAND = """\
+#!/bin/sh
+CONTAINERS_CONF={configuration} exec podman --runtime runc exec {container} {name} "$@"
+"""
+COMMON = f"""\
 ClusterName=gpuwright
-SlurmctldHost=controller
 SlurmUser=root
 AuthType=auth/munge
 StateSaveLocation=/var/spool/slurmctld
@@ -53,7 +57,6 @@ SlurmdLogFile=/var/log/slurmd.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SchedulerParameters=sched_interval=2,nohold_on_prolog_fail
-ReturnToService=2
 MpiDefault=none
 KillWait=1
 HealthCheckProgram={INSTALLED}/slurm/gpuwright-healthcheck
@@ -61,8 +64,12 @@ HealthCheckInterval=2
 Prolog={INSTALLED}/slurm/gpuwright-prolog
 Epilog={INSTALLED}/slurm/gpuwright-epilog
 PrologFlags=Alloc
-NodeName={",".join(NODES)} CPUs=1 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+CONFIGURATION = f"""\
+{COMMON}SlurmctldHost=controller
+ReturnToService=2
+NodeName={",".join(NODES)} CPUs=1 State=UNKNOWN
 """
 
 
@@ -100,6 +107,17 @@ def wait_for(question: Callable[[], Any], what: str, seconds: float = 60) -> Any
             return answer
         time.sleep(0.5)
     raise AssertionError(f"not within {seconds:.0f} s: {what}")
+
+
+def commands_here(folder: Path, container: str) -> Path:
+    """A folder for PATH with the commands of Slurm that the role drain runs on localhost."""
+    programs = folder / "bin"
+    programs.mkdir(exist_ok=True)
+    for name in ("sinfo", "scontrol", "squeue"):
+        words = {"configuration": containers_conf(), "container": container, "name": name}
+        (programs / name).write_text(COMMAND.format(**words))
+        (programs / name).chmod(0o755)
+    return programs
 
 
 class Cluster:

@@ -13,15 +13,10 @@ from typing import Any
 
 import pytest
 import yaml
-from cluster import REPOSITORY, Cluster, containers_conf
+from cluster import REPOSITORY, Cluster, commands_here
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 PLANNED = "gpuwright: planned work: driver 580 (alice)"
-# The commands of Slurm on this machine: those of the controller's container.
-COMMAND = """\
-#!/bin/sh
-CONTAINERS_CONF={configuration} exec podman --runtime runc exec {container} {name} "$@"
-"""
 
 
 class Play:
@@ -29,12 +24,7 @@ class Play:
 
     def __init__(self, folder: Path, slurm: Cluster) -> None:
         self.folder, self.log = folder, ""
-        for name in ("sinfo", "scontrol", "squeue"):
-            program = folder / "bin" / name
-            program.parent.mkdir(exist_ok=True)
-            words = {"configuration": containers_conf(), "container": slurm.name("controller"), "name": name}
-            program.write_text(COMMAND.format(**words))
-            program.chmod(0o755)
+        self.programs = commands_here(folder, slurm.name("controller"))
 
     def __call__(self, step: str, *arguments: str, **variables: Any) -> int:
         include = {"name": "gpuwright.node.drain", "tasks_from": f"{step}.yml"}
@@ -48,7 +38,7 @@ class Play:
         done = subprocess.run(
             [*command, "-e", json.dumps({**known, "drain_wait_seconds": 120, **variables})],
             cwd=REPOSITORY,
-            env={**os.environ, "ANSIBLE_NOCOLOR": "1", "PATH": f"{self.folder}/bin:{os.environ['PATH']}"},
+            env={**os.environ, "ANSIBLE_NOCOLOR": "1", "PATH": f"{self.programs}:{os.environ['PATH']}"},
             capture_output=True,
             text=True,
             timeout=400,

@@ -163,21 +163,23 @@ def hardware_problems(gpus: Sequence[Mapping[str, Any]], wishes: Mapping[str, An
     return found
 
 
+USE_STEPS = {
+    "skip": "Drain the node or wait for the jobs, then run again; -e gpuwright_busy=wait lets the run wait for them.",
+    "later": "Nothing: the rollout drains this node, waits for the work or skips the node before it changes anything.",
+}
+
+
 def use_problems(host: Mapping[str, Any], plan: Mapping[str, Any], busy: Any) -> List[Problem]:
     """Work that a new driver would break; a driver that stays does no harm.
 
-    With `busy` (gpuwright_busy) wait or force, this is a remark: the step itself checks again, and waits or is skipped.
+    With `busy` wait, force or later, this is a remark: the step itself checks again, and waits or is skipped.
     """
     use = host["in_use"]
     workers = [dict(process, what=process["name"]) for process in use["gpu_processes"]]
     workers += [dict(pid=None, name=job, what=job, user=None, since=None) for job in use["jobs"]]
     if plan["driver"]["present"] or not workers:
         return []
-    step = (
-        "Drain the node or wait for the jobs, then run again; -e gpuwright_busy=wait lets the run wait for them."
-        if busy == "skip"
-        else f"Nothing: as gpuwright_busy={busy} says, the run checks again before it would replace the driver."
-    )
+    step = USE_STEPS.get(str(busy), f"Nothing: as gpuwright_busy={busy} says, the run checks again before that.")
     text = "The GPUs are in use and the driver would be replaced"
     return [dict(problem("host.busy", text, describe_all(workers), step, stops=busy == "skip"), kind="busy")]
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,16 @@ def certificates(
     expected: Mapping[str, Mapping[str, Any]],
     history: Sequence[Any],
     run: Mapping[str, Any],
+    lost: Collection[str] = (),
 ) -> dict[str, Certificate]:
-    """The certificate of each node. `run`: began, ended (times in UTC), minutes, share_percent."""
+    """The certificate of each node. `run`: began, ended (times in UTC), minutes, share_percent.
+
+    lost  names of nodes that did not take part to the end
+    """
     fleet, share = Fleet(answers), float(run["share_percent"]) / 100.0
     found = {}
     for host, answer in answers.items():
-        findings = judge(host, fleet, answer, expected[host], history, share)
+        findings = judge(host, fleet, answer, expected[host], history, share, lost)
         found[host] = certificate(host, fleet, answer, expected[host], findings, history, run)
     files = page_files(list(found))
     return {host: {**record, "file": files[host].removesuffix(".html")} for host, record in found.items()}

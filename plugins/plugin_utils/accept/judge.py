@@ -7,7 +7,7 @@ far below the fleet's median, and it works with others. What was not measured or
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import tournament
@@ -29,11 +29,19 @@ class Finding(NamedTuple):
 
 
 def judge(
-    host: str, fleet: Fleet, answer: Answer | None, expected: Expected, history: Sequence[Any], share: float
+    host: str,
+    fleet: Fleet,
+    answer: Answer | None,
+    expected: Expected,
+    history: Sequence[Any],
+    share: float,
+    lost: Collection[str] = (),
 ) -> list[Finding]:
     """All findings about one node. `expected`: device ("cuda" or "cpu") and gpus, how many it was bought with.
 
-    `share` is the part by which a node may stay below the fleet's median, 0.1 for 10 %.
+    share  part by which a node may stay below the fleet's median, 0.1 for 10 %
+    lost   nodes that did not take part to the end: good pairs before that do not make up for it, and pairs that failed
+           with one say nothing of the other node
     """
     if answer is None:
         return [Finding("accept.lost", FAIL, "it was lost during the burn-in and gave no record")]
@@ -41,12 +49,13 @@ def judge(
     if not isinstance(record, dict):
         text = f"the burn-in gave no record: {answer.get('problem') or 'no reason is known'}"
         return [Finding("accept.no_record", FAIL, text)]
-    found = [Finding("accept.problem", FAIL, str(text)) for text in record.get("problems") or []]
+    found = [Finding("accept.lost", FAIL, "it was lost before the acceptance ended")] if host in lost else []
+    found += [Finding("accept.problem", FAIL, str(text)) for text in record.get("problems") or []]
     found += whole(record, answer, expected)
     found += errors_of_memory(answer)
     speed = [finding for figure in fleet.figures[host] for finding in of_figure(host, fleet, figure, share)]
     found += speed + comparable(host, fleet, speed_is_judged(host, fleet))
-    return found + between(host, history, share)
+    return found + between(host, history, share, lost)
 
 
 def whole(record: Mapping[str, Any], answer: Answer, expected: Expected) -> list[Finding]:
@@ -127,14 +136,14 @@ def comparable(host: str, fleet: Fleet, judged: bool) -> list[Finding]:
     return [Finding("accept.unjudged", FAIL, f"{text}, and nobody has published a floor for it: no speed was judged")]
 
 
-def between(host: str, history: Sequence[Any], share: float) -> list[Finding]:
+def between(host: str, history: Sequence[Any], share: float, lost: Collection[str] = ()) -> list[Finding]:
     """What the tournament says about one node."""
     took_part = [result for result in tournament.results_of(history) if host in result["group"]]
     if not history:
         return [Finding("accept.alone", NOTE, "nothing was run between nodes: it was the only one")]
     best = tournament.reference(history)
     everybody = sorted({name for result in tournament.results_of(history) for name in result["group"]})
-    now = tournament.standing(everybody, history, share)
+    now = tournament.standing(everybody, history, share, lost)
     if host in now.good:
         groups = [one for one in tournament.slow_groups(now.good, history, share) if host in one["group"]]
         return [Finding("accept.group", FAIL, group_words(one, best, share)) for one in groups]

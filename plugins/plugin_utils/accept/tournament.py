@@ -14,7 +14,7 @@ Everything here is a pure function of the rounds so far.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 TOGETHER, PAIRS, AGAIN, REST, HALVES = "together", "pairs", "again", "rest", "halves"
@@ -80,10 +80,12 @@ def is_good(result: Result, best: dict[str, float], share: float) -> bool:
     return bool(result["figures"]) and not result["problem"] and shortfall(result, best, share) is None
 
 
-def standing(nodes: Iterable[str], history: Sequence[Round], share: float) -> Standing:
+def standing(nodes: Iterable[str], history: Sequence[Round], share: float, lost: Collection[str] = ()) -> Standing:
+    """What the pairs say of these nodes; one that failed with a node that is `lost` says nothing of the other node."""
     best, pairs = reference(history), pair_results(history)
     good = {name for result in pairs if is_good(result, best, share) for name in result["group"]}
     bad = [set(result["group"]) for result in pairs if not is_good(result, best, share)]
+    bad = [pair for pair in bad if not pair & set(lost)]
     named = {name for pair in bad for name in pair - good if pair & good}
     listed = list(nodes)
     return Standing(
@@ -106,7 +108,7 @@ def next_step(nodes: Sequence[str], alive: Sequence[str], history: Sequence[Roun
         here_too = [pair for pair in pairs if set(pair) <= set(here)]
         if len(here) > 2 and here_too:
             return Step(PAIRS, here_too)
-    now = standing(here, history, share)
+    now = standing(here, history, share, set(nodes) - set(here))
     again = pairs_again(now, history)
     if again:
         return Step(AGAIN, again)

@@ -86,7 +86,7 @@ def _prepared(group: str) -> list[list[str]]:
     if found:
         raise RolloutError("; ".join(found))
     known = [host.name for host in now.manager._inventory.get_hosts(group, ignore_limits=True)]
-    plans = _plans(variables, [*tags, "-", *skipped])
+    plans = _plans(variables, [*sorted(tags), "-", *sorted(skipped)])
     made = record.begun(old, asked.name, inventory, plans, known, asked.again)
     made["rules"] = {
         "batches": list(asked.batches), "down_at_once": asked.down, "breaker_percent": asked.breaker

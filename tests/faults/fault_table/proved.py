@@ -145,6 +145,8 @@ ROWS = (
             "a key file with two keys"),
     Proved("reboot.host_key", "a host whose key changed with the reboot", "an sshd with other keys", "it rebooted",
            "tests/unit/roles/test_reboot_host_key.py::test_the_run_ends_in_seconds_and_says_what_to_compare"),
+    Proved("reach.rebooted", "a node that does not come back from its reboot", "ssh has no route to it", "it rebooted",
+           "tests/unit/roles/test_reboot_host_key.py::test_a_node_that_never_comes_back_is_lost_and_not_failed", 4),
     Proved("drain.by", "a scheduler that is not known", "`drain_by: pbs`", NOTHING,
            f"{DRAIN}::test_what_cannot_be_drained_is_refused"),
     Proved("drain.owner", "a drain that nobody could be asked about", "an empty `drain_owner`", NOTHING,

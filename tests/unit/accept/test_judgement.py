@@ -151,6 +151,16 @@ def test_a_node_that_died_before_any_pair_is_not_accepted() -> None:
     assert ids(answered["n2"]) == ["accept.untried"]
 
 
+def test_a_node_that_is_lost_after_a_good_pair_is_not_accepted() -> None:
+    """It was measured, and its first pair was fast; nobody knows what it would have done in the others."""
+    cluster = Cluster(speeds(4))
+    cluster.play()
+    before = cluster.history[:2]
+    found = certificate.certificates(fleet(), dict.fromkeys(fleet(), EXPECTED), before, RUN, lost=["n3"])
+    assert found["n3"]["verdict"] == "NOT ACCEPTED" and ids(found["n3"]) == ["accept.lost"], found["n3"]["findings"]
+    assert [found[name]["verdict"] for name in ("n1", "n2", "n4")] == ["ACCEPTED"] * 3
+
+
 def test_a_slow_switch_is_told_to_all_behind_it() -> None:
     cluster = Cluster(speeds(8))
     cluster.slow_switch = {"n1", "n2", "n3"}

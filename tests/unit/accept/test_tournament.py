@@ -65,6 +65,25 @@ def test_a_node_that_dies_is_not_asked_again() -> None:
     assert all("n2" not in result["group"] for row in cluster.history[1:] for result in row["results"])
 
 
+def test_a_node_whose_partner_was_lost_is_tried_with_another_and_not_named() -> None:
+    """The partner was good before, so that its last pair would speak against whoever it was paired with."""
+
+    def one(*group: str, problem: str = "") -> dict[str, object]:
+        figures = None if problem else {"reduce_gb_s": 1.0, "steps_per_s": 10.0}
+        return {"group": list(group), "figures": figures, "problem": problem, "own_product_s": {}}
+
+    history = [
+        {"kind": tournament.TOGETHER, "results": [one("n1", "n2", "n3")]},
+        {"kind": tournament.PAIRS, "results": [one("n2", "n3")]},
+        {"kind": tournament.PAIRS, "results": [one("n1", "n3", problem="n3 gave no answer")]},
+    ]
+    nodes, alive = ["n1", "n2", "n3"], ["n1", "n2"]
+    assert tournament.next_step(nodes, alive, history, SHARE) == (tournament.AGAIN, [["n2", "n1"]])
+    history.append({"kind": tournament.AGAIN, "results": [one("n2", "n1")]})
+    assert tournament.next_step(nodes, alive, history, SHARE).groups == []
+    assert tournament.standing(nodes, history, SHARE, lost=["n3"]).named == []
+
+
 def test_no_pair_works_and_nobody_is_named_alone() -> None:
     cluster = Cluster(speeds(4), lambda group: "no route to host")
     now = cluster.play()

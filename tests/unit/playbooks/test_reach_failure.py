@@ -96,6 +96,9 @@ CASES = [
     ("No ED25519 host key is known for 10.0.0.3 and you have requested strict checking.\nHost key verification failed.",
      "refused", "is not known to this controller", "fingerprint"),
     ("Host key verification failed.", "refused", "is not known to this controller", "ssh 10.0.0.3"),
+    # -- rebooted
+    ("The host was rebooted and has not answered since: ssh: connect to host 10.0.0.3 port 22: Connection refused",
+     "unreachable", "has not answered since: connect to host 10.0.0.3 port 22: Connection refused", "(BMC)"),
 ]  # fmt: skip
 
 

@@ -102,6 +102,7 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"the_host": host(in_use=IN_USE)}, "The GPUs are in use", "Drain", True),
         ({"the_host": host(in_use=IN_USE), "busy": "skip"}, "The GPUs are in use", "gpuwright_busy=wait", True),
         ({"the_host": host(in_use=IN_USE), "busy": "wait"}, "The GPUs are in use", "checks again", False),
+        ({"the_host": host(in_use=IN_USE), "busy": "later"}, "The GPUs are in use", "drains this node", False),
         ({"the_host": host(in_use=IN_USE), "busy": "force"}, "The GPUs are in use", "gpuwright_busy=force", False),
         ({"the_facts": facts(rpm=None)}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="error: cannot open Packages index")}, "rpm database", "rebuilddb", True),

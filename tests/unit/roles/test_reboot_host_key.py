@@ -1,4 +1,4 @@
-"""A node that comes back with another ssh host key: the run says so in seconds, with what to compare and to type."""
+"""A node that comes back with another ssh host key is named in seconds; one that does not come back at all is lost."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Offending ED25519 key in /home/admin/.ssh/known_hosts:2
 Host key for {host} has changed and you have requested strict checking.
 Host key verification failed.
 """
-# Stands in for ssh: each command runs here; `shutdown` is noted, and from then on the host has another key.
+# Stands in for ssh: each command runs here; `shutdown` is noted, and then it says what `changed` has, if anything.
 SSH = """#!/bin/sh
 for last; do :; done
-[ -e {folder}/rebooted ] && {{ cat {folder}/changed >&2; exit 255; }}
+[ -e {folder}/rebooted ] && [ -s {folder}/changed ] && {{ cat {folder}/changed >&2; exit 255; }}
 case "$last" in */shutdown*) touch {folder}/rebooted; exit 0;; esac
 exec sh -c "$last"
 """
@@ -84,10 +84,11 @@ def test_a_host_that_still_boots_is_waited_for(said: str) -> None:
     assert reboot_node.refused_host_key(said, "192.0.2.1") == ""
 
 
-def test_the_run_ends_in_seconds_and_says_what_to_compare(tmp_path: Path) -> None:
-    (tmp_path / "changed").write_text(CHANGED.replace("{host}", "192.0.2.7"))
-    ssh = tmp_path / "ssh"
-    ssh.write_text(SSH.format(folder=tmp_path))
+def rebooted(folder: Path, said: str, seconds: int) -> subprocess.CompletedProcess[str]:
+    """The role on a host of which ssh says this once it was rebooted; it may take `seconds` to come back."""
+    (folder / "changed").write_text(said)
+    ssh = folder / "ssh"
+    ssh.write_text(SSH.format(folder=folder))
     ssh.chmod(0o755)
     node = {"kernel": {"boot_id": "old"}, "verified": False, "in_use": {"users": [], "gpu_processes": [], "jobs": []}}
     host: dict[str, object] = {
@@ -98,31 +99,51 @@ def test_the_run_ends_in_seconds_and_says_what_to_compare(tmp_path: Path) -> Non
     host |= {
         "ansible_python_interpreter": sys.executable,
         "gpu_node": node,
-        "ansible_remote_tmp": str(tmp_path / "far"),
+        "ansible_remote_tmp": str(folder / "far"),
     }
     host |= {
         "ansible_become": False,
         "system_reboot_policy": "auto",
-        "system_reboot_timeout": 900,
+        "system_reboot_timeout": seconds,
         "system_reboot_reason": "a test",
     }
-    (tmp_path / "inventory.yml").write_text(yaml.safe_dump({"all": {"hosts": {"a5-01": host}}}))
-    nobody_works(tmp_path)
+    (folder / "inventory.yml").write_text(yaml.safe_dump({"all": {"hosts": {"a5-01": host}}}))
+    nobody_works(folder)
     roles = [{"role": str(ROLE)}]
     play = {"hosts": "a5-01", "gather_facts": False, "roles": roles}
-    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    (folder / "play.yml").write_text(yaml.safe_dump([play]))
     program = str(Path(sys.executable).with_name("ansible-playbook"))
-    begun = time.monotonic()
     done = subprocess.run(
-        [program, "-i", str(tmp_path / "inventory.yml"), str(tmp_path / "play.yml")],
+        [program, "-i", str(folder / "inventory.yml"), str(folder / "play.yml")],
         cwd=REPOSITORY,
         env={**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_PIPELINING": "1"},
         capture_output=True,
         text=True,
         timeout=120,
     )
+    assert (folder / "rebooted").exists(), done.stdout + done.stderr
+    return done
+
+
+def test_the_run_ends_in_seconds_and_says_what_to_compare(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    done = rebooted(tmp_path, CHANGED.replace("{host}", "192.0.2.7"), 900)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 2, said
-    assert (tmp_path / "rebooted").exists(), said
     assert "ssh-keygen -R 192.0.2.7 -f /home/admin/.ssh/known_hosts" in said and "at the console" in said
     assert time.monotonic() - begun < 60
+
+
+def test_a_node_that_never_comes_back_is_lost_and_not_failed(tmp_path: Path) -> None:
+    """As a node that was lost in any other task: status 4, and counted as unreachable."""
+    done = rebooted(tmp_path, "ssh: connect to host 192.0.2.7 port 22: No route to host\n", 5)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 4 and "unreachable=1 failed=0" in said, said
+    assert "The host was rebooted and has not answered since" in said and "No route to host" in said, said
+
+
+def test_a_node_that_answers_and_did_not_reboot_has_failed(tmp_path: Path) -> None:
+    """`shutdown` was taken, and nothing came of it: the node can be reached, and says so."""
+    done = rebooted(tmp_path, "", 5)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 2 and "unreachable=0 failed=1" in said, said

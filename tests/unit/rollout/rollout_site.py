@@ -1,6 +1,7 @@
 """Rollouts of made-up nodes: the playbooks, plug-ins and the record are the real ones, the roles are empty or break.
 
-`fault` of a host says what happens on it in the system layer: lost, failed, rescued, hangs, never_back, or nothing.
+`fault` of a host says what happens on it in the system layer: lost, silent, cut, failed, rescued, hangs, never_back,
+or nothing.
 """
 
 from __future__ import annotations
@@ -37,6 +38,12 @@ BREAKS: list[dict[str, Any]] = [
     {"name": "Go on with a lost host", "ansible.builtin.raw": "true", **when("lost")},
     {"name": "Wait for a host that never comes back", "ansible.builtin.wait_for_connection": {"timeout": 1, "sleep": 1},
      **when("never_back")},
+    # What Ansible says if the connection is there and nobody answers on it.
+    {"name": "Ask a host that hangs", **when("silent"),
+     "ansible.builtin.fail": {"msg": "Timeout (32s) waiting for privilege escalation prompt: "}},
+    # Ansible's copy and template say that they have failed if the connection is lost in their middle.
+    {"name": "Copy to a host that is gone", **when("cut"), "ansible.builtin.fail":
+     {"msg": "Failed to connect to the host via ssh: ssh: connect to host 10.0.0.3 port 22: No route to host"}},
     {"name": "Fail", "ansible.builtin.fail": {"msg": "the driver is not built"}, **when("failed")},
     {"block": [{"name": "Fail at first", "ansible.builtin.fail": {"msg": "not yet"}}],
      "rescue": [{"name": "Try something else", "ansible.builtin.meta": "noop"}], **when("rescued")},

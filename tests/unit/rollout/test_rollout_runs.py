@@ -54,6 +54,14 @@ def test_a_batch_is_verified_before_the_next_one_begins(rollout: Rollout) -> Non
     assert "every selected host is done already with the same plan: a1..a5." in " ".join(again.stdout.split())
 
 
+def test_hosts_are_done_with_the_same_tags_in_any_order(rollout: Rollout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ansible keeps tags in a set, so that their order differs from process to process."""
+    for seed, expected in (("1", ["a1"]), ("2", [])):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        done = rollout.run("-l", "a1", "--tags", "system,framework,model,verify")
+        assert done.returncode == 0 and list(reached(done.stdout)) == expected, done.stdout
+
+
 @pytest.mark.parametrize(
     ("fault", "canaries", "group", "status", "why"),
     [
@@ -61,6 +69,8 @@ def test_a_batch_is_verified_before_the_next_one_begins(rollout: Rollout) -> Non
         # Ansible itself would begin the next batch here: a lost host is counted neither by max_fail_percentage nor by
         # any_errors_fatal, and a batch of which one host is left goes on.
         pytest.param("lost", 2, "lost", 4, 'in "Go on with a lost host": ', id="lost-of-two"),
+        pytest.param("silent", 1, "lost", 2, 'in "Ask a host that hangs": The host cannot be', id="silent"),
+        pytest.param("cut", 1, "lost", 2, "cannot be reached: there is no route to 10.0.0.3", id="cut"),
         pytest.param("failed", 2, "failed", 2, "system_driver: the driver is not built", id="fails"),
         pytest.param("hangs", 1, "failed", 2, "system_driver: ", id="hangs"),
         pytest.param("never_back", 1, "failed", 2, "system_driver: timed out waiting for ping module", id="never-back"),
@@ -144,6 +154,16 @@ def test_a_node_is_drained_before_the_first_change_and_returned_once_it_is_verif
     why = "gpuwright: planned work: driver 580 (alice)"
     # A node that did not come through stays drained.
     assert log.read_text().splitlines() == [f"drain a1: {why}", f"return a1: {why}", f"drain a2: {why}"]
+
+
+@pytest.mark.parametrize("given", [(), ("-e", "gpuwright_busy=skip")], ids=["by default", "skip"])
+def test_the_plan_of_a_busy_node_refuses_nothing_that_a_drain_would_end(
+    rollout: Rollout, given: tuple[str, ...]
+) -> None:
+    """A new driver is a reason for preflight to refuse a node with a job; a rollout has not drained it yet then."""
+    rollout.site.tasks("preflight", [{"ansible.builtin.debug": {"msg": "LOOKS {{ __preflight_busy }}"}}])
+    done = rollout.run(*given, "-l", "a1")
+    assert done.returncode == 0 and "LOOKS later" in done.stdout and "LOOKS skip" not in done.stdout, done.stdout
 
 
 def test_a_node_that_cannot_be_drained_is_not_changed(rollout: Rollout) -> None:

@@ -147,19 +147,14 @@ readings:
   type: dict
 """
 
-from typing import Any, Mapping
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification import (
     keep,
     verify,
     wrong_parameter,
 )
-from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import keep_settled
-from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import (
-    parse_expectations,
-    read_own,
-)
+from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import record_settled
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_expectations, read_own
 
 SPEC = {
     "expectations": {"type": "dict"},
@@ -171,19 +166,6 @@ SPEC = {
     "nvidia_smi_timeout": {"type": "float", "default": 30},
     "settled": {"type": "dict", "default": {}},
 }
-
-
-def record_settled(roles: Mapping[str, Any], verdict: str) -> str:
-    """Record the roles that had nothing to do; returns what went wrong, "" if nothing did. The verdict stands anyway.
-
-    A node that fails is looked at in full by every run.
-    """
-    try:
-        if roles and verdict in ("PASS", "WARN"):
-            keep_settled(roles)
-    except (OSError, ValueError) as error:
-        return f"roles that had nothing to do are not recorded: {error}"
-    return ""
 
 
 def main() -> None:

@@ -23,6 +23,12 @@ def behind_bridges(gpus: Gpus, machine: str) -> Optional[Platform]:
     return next((row for row in rows if _own(row, gpus) and _all_known(row, gpus)), None)
 
 
+def may_have_bridges(gpus: Gpus) -> bool:
+    """Whether GPUs are of an architecture of such boards, or of one that nobody knows yet; also if none is seen."""
+    known = {name for row in PLATFORMS if row.bridges for name in row.architectures}
+    return not gpus or any(gpu["architecture"] in known | {"unknown"} for gpu in gpus)
+
+
 def platform_of(
     gpus: Gpus, switches: Dict[str, int], bridges: Optional[int], machine: str
 ) -> Tuple[Optional[Platform], str]:

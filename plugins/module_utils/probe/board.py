@@ -4,7 +4,7 @@
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..gpu.devices import NVIDIA_VENDOR
-from ..gpu.platforms import Gpus, behind_bridges, platform_of
+from ..gpu.platforms import Gpus, behind_bridges, may_have_bridges, platform_of
 from ..host.files import exists, names_in, read_bytes, read_text
 from .hardware import PCI_FOLDER
 
@@ -23,9 +23,7 @@ def read_platform(root: str, gpus: Gpus, machine: str) -> Dict[str, Any]:
     """
     switches = read_switch_ids(root)
     candidate = behind_bridges(gpus, machine)
-    # What has bridges has GPUs that no other board has, or GPUs that nobody knows yet.
-    may_have = candidate is not None or any(gpu["architecture"] in ("blackwell", "unknown") for gpu in gpus) or not gpus
-    bridges, closed = _read_bridges(root) if may_have else (0, "")
+    bridges, closed = _read_bridges(root) if may_have_bridges(gpus) else (0, "")
     row, because = platform_of(gpus, switches, bridges, machine)
     if row is None and candidate is not None and closed:
         because = f"whether {closed} says SW_MNG: only root can read it"

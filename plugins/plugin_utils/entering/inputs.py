@@ -82,6 +82,8 @@ def checksum(
     """
     values = {name: value_of(name) for name in settings(role, roles)}
     facts = {name: value for name, value in node.items() if name not in VOLATILE}
+    # Warnings are words for people, and one of them counts days.
+    plan = {name: value for name, value in plan.items() if name != "warnings"}
     record = {
         "code": code(role, roles),
         "settings": values,

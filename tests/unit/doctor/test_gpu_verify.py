@@ -122,7 +122,7 @@ def test_a_hanging_nvidia_smi_costs_its_seconds_and_no_more(run_module, node_com
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ({}, "missing required arguments: expectations"),
+        ({}, "/etc/gpuwright/expectations.json cannot be read"),
         ({"expectations": {}}, "schema is None; expected a whole number"),
         ({"expectations": {**healthy_node.EXPECTATIONS, "gpu_count": "eight"}}, "gpu_count is 'eight'"),
         ({"expectations": healthy_node.EXPECTATIONS, "report_path": "/nowhere/report.json"}, "existing folder"),
@@ -190,7 +190,7 @@ def test_expectations_must_be_a_record(record):
 def test_numbers_may_come_as_ansible_makes_them():
     parsed = parse_expectations(healthy_node.expectations(gpu_count="2", schema="1"))
     assert (parsed["gpu_count"], parsed["schema"]) == (2, 1)
-    assert parse_expectations(healthy_node.EXPECTATIONS) == healthy_node.EXPECTATIONS
+    assert parse_expectations(healthy_node.EXPECTATIONS) == {**healthy_node.EXPECTATIONS, "dcgm_level": 0}
 
 
 @pytest.mark.parametrize(

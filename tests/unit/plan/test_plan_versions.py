@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -136,7 +137,8 @@ def test_an_old_matrix_says_so() -> None:
     matrix = copy.deepcopy(MATRIX)
     host = make_host("A100", "rhel 8.10")
     assert not any("days old" in warning for warning in solve(matrix, {**host, "today": AS_OF}, {})["warnings"])
-    for today, old in (("2027-05-20", False), ("2027-05-22", True), ("2030-01-01", True)):
+    for days, old in ((179, False), (181, True), (1000, True)):
+        today = (date.fromisoformat(AS_OF) + timedelta(days)).isoformat()
         warnings = solve(matrix, {**host, "today": today}, {})["warnings"]
         assert any("days old" in warning for warning in warnings) is old, today
 

@@ -125,6 +125,10 @@ def test_a_relative_name_is_looked_for_beside_the_inventory(toolkit: Path, tmp_p
     assert fresh(toolkit, "framework_pytorch", **wish) != before
 
 
+def test_a_warning_that_counts_days_is_no_reason(toolkit: Path) -> None:
+    assert fresh(toolkit, plan={**PLAN, "warnings": ["the matrix is 181 days old"]}) == fresh(toolkit)
+
+
 def test_the_trainer_is_made_from_its_sources(monkeypatch: pytest.MonkeyPatch, toolkit: Path) -> None:
     before, other = fresh(toolkit, "model_trainer"), fresh(toolkit, "framework_pytorch")
     monkeypatch.setattr(inputs.trainer_wheel, "source_digest", lambda: "another trainer")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import healthy_node
@@ -118,7 +120,7 @@ def test_a_damaged_record_closes(host, content):
 def test_a_missing_record_closes_and_the_next_step_fits(host):
     is_open, sentence = boot_check.gate(host.root)
     assert not is_open
-    assert "No such file" in sentence and sentence.endswith("ansible-playbook site.yml --tags verify")
+    assert os.strerror(errno.ENOENT) in sentence and sentence.endswith("ansible-playbook site.yml --tags verify")
     host.put("/etc/gpuwright/expectations.json", "{}")
     is_open, sentence = boot_check.gate(host.root)
     assert not is_open and sentence.endswith("run systemctl start gpuwright-check.service")

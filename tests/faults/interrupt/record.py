@@ -28,6 +28,11 @@ LAWFUL = (
         "gpu-doctor's records: times",
     ),
     (
+        r"/var/lib/gpuwright/settled\.json",
+        "all",
+        "roles that had nothing to do: written only after a run that changed nothing, with times of trees",
+    ),
+    (
         r"/var/lib/node_exporter/textfile_collector/gpuwright\.prom",
         "content",
         "gpu-doctor's metrics: when it last looked, and what it measured",

@@ -46,7 +46,7 @@ SAME = {
     "framework_pytorch_packages",
     "preflight_profile",
     "preflight_host_checks",
-    # The playbooks decide it; tests/testinfra/test_settled.py enters every role.
+    # The playbooks decide it; tests/faults/test_settled_host.py enters every role.
     "preflight_settled_ends_play",
     "gpuwright_full",
     "system_tuning_state",

@@ -43,6 +43,7 @@ _raw:
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.gpuwright.node.plugins.lookup.setting import defaults
 from ansible_collections.gpuwright.node.plugins.plugin_utils.entering import inputs, seen
@@ -68,11 +69,8 @@ class LookupModule(LookupBase):
         return self._templar.template(variables.get(name, defaults().get(name)))
 
     def _full(self, variables: Mapping[str, Any]) -> bool:
-        return bool(variables.get("ansible_check_mode")) or str(self._value("gpuwright_full", variables)).lower() in (
-            "true",
-            "yes",
-            "1",
-        )
+        asked = boolean(self._value("gpuwright_full", variables), strict=False)
+        return bool(variables.get("ansible_check_mode")) or asked
 
     def _record(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         decision = variables.get("gpu_node_settled") or {}

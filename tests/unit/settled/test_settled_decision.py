@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible import context
 from ansible.module_utils.common.collections import ImmutableDict
+from ansible.template import Templar
 from ansible_collections.gpuwright.node.plugins.callback import settled as callbacks
 from ansible_collections.gpuwright.node.plugins.lookup import settled as lookups
 from ansible_collections.gpuwright.node.plugins.plugin_utils.entering import inputs, seen
@@ -180,3 +181,21 @@ def test_two_plays_are_one_run() -> None:
     run.ok("framework_pytorch")
     assert set(record()) == {"system_cuda", "framework_pytorch", "model_trainer"}
     assert ["file", "/of/framework_pytorch"] in record()["model_trainer"]["things"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "full"),
+    [
+        ({}, False),
+        ({"gpuwright_full": False}, False),
+        ({"gpuwright_full": "off"}, False),
+        ({"gpuwright_full": True}, True),
+        # As -e gpuwright_full=on and an inventory may say it.
+        ({"gpuwright_full": "on"}, True),
+        ({"gpuwright_full": "{{ asked }}", "asked": "y"}, True),
+        ({"ansible_check_mode": True}, True),
+    ],
+)
+def test_who_asks_for_every_role(variables: dict[str, Any], full: bool) -> None:
+    plugin = lookups.LookupModule(templar=Templar(loader=None, variables=variables))
+    assert plugin._full(variables) is full

@@ -6,7 +6,6 @@ are on them, too; gpu_cluster.py starts them.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import os
@@ -16,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from cluster import REPOSITORY, image, paths, podman, wait_for
 
 cli = importlib.import_module("gpuwright_fleet.cli")
 containers = importlib.import_module("gpuwright_fleet.containers")
+readable = importlib.import_module("gpuwright_fleet.shell").readable
 sys.path.append(str(REPOSITORY / "tests"))
 playbook_run = importlib.import_module("playbook_run")
 
@@ -93,16 +93,6 @@ class Running:
         """The command with which a rollout says that it goes on."""
         (line,) = re.findall(r"^To continue with those that are not done: (.*)$", self.said, re.MULTILINE)
         return shlex.split(line)
-
-
-@contextlib.contextmanager
-def readable() -> Iterator[None]:
-    """Whatever umask the tests run under: what hosts are given is for their users, too. The fleet's program does so."""
-    before = os.umask(0o022)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 def bring_slurm(host: str) -> None:

@@ -22,7 +22,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "fleet"))
 from gpuwright_fleet import cli, containers
 from gpuwright_fleet.paths import HOSTS_FILE, REPO_ROOT, state_dir
 from gpuwright_fleet.podman import podman
-from gpuwright_fleet.shell import FleetError, run
+from gpuwright_fleet.shell import FleetError, readable, run
 
 NAME = "a5-51"
 READY_SECONDS = 120
@@ -30,16 +30,6 @@ MIRROR = Path(__file__).with_name("mirror.py")
 # linux/ext4.h: EXT4_IOC_SHUTDOWN and EXT4_GOING_FLAGS_NOLOGFLUSH.
 SHUTDOWN, WITHOUT_JOURNAL = 0x8004587D, 2
 SNAPSHOTS = "localhost/gpuwright-interrupt"
-
-
-@contextlib.contextmanager
-def readable() -> Iterator[None]:
-    """Whatever umask the tests run under: what hosts are given is for their users, too. The fleet's program does so."""
-    before = os.umask(0o022)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 class Host:

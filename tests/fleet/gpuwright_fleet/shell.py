@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -23,6 +24,16 @@ class CannotRunHere(FleetError):
     """Containers cannot run on this machine at all (not a defect of the fleet)."""
 
     exit_code = 3
+
+
+@contextlib.contextmanager
+def readable() -> Iterator[None]:
+    """Whatever umask the tests run under: what hosts are given is for their users, too. The fleet's program does so."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def say(text: str) -> None:

@@ -55,7 +55,10 @@ NOT_FOLLOWED = {
         "system_driver/platform.yml",
         "Stop if the driver and",
     ): "by hand: the versions in the repository are its owner's; test_platform_tasks.py has the versions that pass",
-    ("system_driver/switches.yml", "Say where its reason is"): "by hand: root reads the service's log",
+    (
+        "system_driver/switches.yml",
+        "Name the log of the service that does not start",
+    ): "by hand: root reads the service's log",
     ("system_driver/proof.yml", "Stop if the kernel would"): "tests/faults/test_secure_boot.py and tests/vm",
     ("system_driver/put_back.yml", "Report what failed"): "tests/faults/test_driver_order.py runs it again",
     ("system_driver/secure_boot.yml", "Stop if Secure Boot"): "preflight says it first, and is followed there",

@@ -37,7 +37,8 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
 
     matrix  which versions fit together; with a list `locks` in it, the plan says whether its lock file is among them
     host    what gpu_probe returned; it uses os, machine, kernel, gpus and nvidia, and the text `ansible_core` if
-            present. Raises KeyError if one of the others is missing
+            present. Raises KeyError if one of the others is missing. With `imagined` or `only_judged` nothing will be
+            installed: it may have a processor on which this version installs nothing
     pins    `{name: text}`, names as in PINS; "" or a missing name leaves the choice to the profile, then to the plan
     """
     pins = {name: value for name, value in pins.items() if value not in ("", None)}

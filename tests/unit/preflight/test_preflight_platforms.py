@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform_hosts
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
 from gpuwright.preflight.platforms import platform_problems
@@ -49,3 +50,25 @@ def test_a_verification_of_such_a_board_is_not_refused(tmp_path):
     assert "conflicts" not in solve(MATRIX, host, {})
     play = yaml.safe_load((REPOSITORY / "playbooks/verify.yml").read_text())[0]
     assert play["vars"]["preflight_host_checks"] is False
+
+
+@pytest.mark.parametrize("system", ["rhel 9.6", "ubuntu 24.04"])
+def test_a_node_of_nvl72_is_verified_and_not_installed(system):
+    """Its processor is aarch64, on which this version installs nothing."""
+    host = {
+        name: value
+        for name, value in imagined_host("4x GB200", system, releases=MATRIX["os_releases"]).items()
+        if name != "imagined"
+    }
+    assert "installs only on x86_64" in solve(MATRIX, host, {})["conflicts"][0]["what"]
+    plan = solve(MATRIX, {**host, "only_judged": True}, {})
+    assert plan["driver"]["branch"] and "installs nothing on" in plan["warnings"][0]
+
+
+def test_only_what_judges_takes_a_processor_on_which_nothing_is_installed():
+    """The verification does, as a playbook and as a role alone; no playbook that installs."""
+    book = {path.name: yaml.safe_load(path.read_text()) for path in (REPOSITORY / "playbooks").glob("*.yml")}
+    said = {name for name, plays in book.items() for play in plays if play.get("vars", {}).get("preflight_judges_only")}
+    assert said == {"verify.yml"}
+    role = yaml.safe_load((REPOSITORY / "roles/verify/tasks/main.yml").read_text())
+    assert role[0]["vars"]["preflight_judges_only"] is True

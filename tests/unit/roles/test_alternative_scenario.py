@@ -46,6 +46,8 @@ SAME = {
     "framework_pytorch_packages",
     "preflight_profile",
     "preflight_host_checks",
+    # It is about aarch64.
+    "preflight_judges_only",
     # The playbooks decide it; tests/faults/test_settled_host.py enters every role.
     "preflight_settled_ends_play",
     "gpuwright_full",

@@ -38,6 +38,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+asked:
+  description: The packages as given.
+  type: list
+  returned: always
 missing:
   description: The packages that are not installed, in the order given.
   type: list
@@ -86,7 +90,13 @@ def main() -> None:
     if holder:
         message = "The package manager is held by process {pid}: {command}. Wait for it or stop it.".format(**holder)
     module.exit_json(
-        changed=False, missing=missing, unfinished=unfinished, locked=bool(holder), holder=holder, msg=message
+        changed=False,
+        asked=module.params["packages"],
+        missing=missing,
+        unfinished=unfinished,
+        locked=bool(holder),
+        holder=holder,
+        msg=message,
     )
 
 

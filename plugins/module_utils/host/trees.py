@@ -4,10 +4,10 @@
 import os
 from typing import Iterable, List, Mapping, Tuple
 
+from .placing import make_folders
 from .whole_file import write_whole
 
 FILE_MODE = 0o644
-FOLDER_MODE = 0o755
 # Written by Python when it runs the module beside it; left alone as long as that module is part of the tree.
 COMPILED = "__pycache__"
 
@@ -53,10 +53,10 @@ def _owner() -> Tuple[int, int]:
 
 def apply_tree(dest: str, files: Mapping[str, str], to_write: Iterable[str], to_remove: Iterable[str]) -> None:
     """Make the changes that `tree_changes` found. Raises OSError; files written by then are complete and stay."""
-    _make_folder(dest)
+    make_folders(dest)
     for name in to_write:
         path = os.path.join(dest, name)
-        _make_folder(os.path.dirname(path))
+        make_folders(os.path.dirname(path))
         write_whole(path, files[name].encode("utf-8"), FILE_MODE, _owner())
     for name in to_remove:
         os.unlink(os.path.join(dest, name))
@@ -68,13 +68,3 @@ def _drop_empty(dest: str, folder: str) -> None:
     while folder and not os.listdir(os.path.join(dest, folder)):
         os.rmdir(os.path.join(dest, folder))
         folder = os.path.dirname(folder)
-
-
-def _make_folder(path: str) -> None:
-    missing = []
-    while not os.path.isdir(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    for folder in reversed(missing):
-        os.mkdir(folder)
-        os.chmod(folder, FOLDER_MODE)

@@ -33,6 +33,10 @@ def files(*names: str) -> Callable[[Mapping[str, Any]], Things]:
     return lambda args: [("file", str(args[name])) for name in names if args.get(name)]
 
 
+def entries(args: Mapping[str, Any]) -> Things:
+    return [("file", str(entry["path"])) for entry in args.get("entries") or [] if entry["path"]]
+
+
 def trees(name: str) -> Callable[[Mapping[str, Any]], Things]:
     """The folder in this parameter with all that is below it."""
     return lambda args: [("tree", str(args[name]))]
@@ -40,6 +44,10 @@ def trees(name: str) -> Callable[[Mapping[str, Any]], Things]:
 
 def packages(args: Mapping[str, Any]) -> Things:
     return [("packages", "")]
+
+
+def held(args: Mapping[str, Any]) -> Things:
+    return [*packages(args), ("file", str(args["path"]))]
 
 
 def accounts(args: Mapping[str, Any]) -> Things:
@@ -88,6 +96,7 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
     "dnf_module_stream": packages,
     "file": files("path"),
     "file_tree": trees("dest"),
+    "files": entries,
     "find": found,
     "getent": accounts,
     "gpu_expectations": files("path"),
@@ -106,6 +115,7 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
     "template": files("dest"),
     "tree_modes": trees("path"),
     "user": user,
+    "version_hold": held,
     "yum_repository": repository,
 }
 

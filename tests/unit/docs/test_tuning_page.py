@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import yaml
 from conftest import REPOSITORY
 from module_files import load_file
@@ -28,5 +30,6 @@ def test_names_in_lower_and_higher_layer_are_equal_by_default() -> None:
         for role in ("system_tuning", "model_trainer")
     )
     assert lower["system_tuning_data_dir"] == higher["model_trainer_data_dir"]
-    (services,) = (task["loop"] for task in SERVICES if "gpu-job@.service.j2" in str(task))
+    entries = next(task["gpuwright.node.files"]["entries"] for task in SERVICES if "gpuwright.node.files" in task)
+    services = [Path(entry["path"]).name for entry in entries if entry.get("state") != "directory"]
     assert sorted(lower["system_tuning_limits_units"]) == sorted(services)

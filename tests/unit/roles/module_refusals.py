@@ -26,6 +26,11 @@ MODULE_REFUSALS = {
     ): "test_dnf_module_stream.py: the stream, the variable, the command or dnf's own words",
     ("file_tree", "files is empty"): ARGUMENT,
     ("file_tree", "{} was not brought up to date"): "by hand: the operating system's reason (full, read-only), a rerun",
+    (
+        "files",
+        "{} was not brought up to date",
+    ): "test_files.py: the path, what is in the way or the system's reason, a rerun",
+    ("version_hold", "The holds of {} in {}: {}"): "test_holds.py: the file and rpm's or dpkg's own words",
     ("gpu_expectations", "{} [verify.expectations]"): "test_gpu_verify.py: the value and what it may be are named",
     ("gpu_scan", "gpu-doctor.pyz cannot be built"): "by hand: the sentence names the file of the controller",
     (

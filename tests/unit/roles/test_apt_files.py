@@ -26,10 +26,11 @@ def plans(system: str) -> list[dict[str, Any]]:
     return [plan for plan in asked if "conflicts" not in plan]
 
 
-def content_of(file: str, task: str) -> str:
-    """The text that a task copies, as it stands in the role."""
+def content_of(file: str, path: str) -> str:
+    """The text that a task gives the file of this path, as it stands in the role."""
     tasks = yaml.safe_load((REPOSITORY / "roles" / file).read_text())
-    return next(each["ansible.builtin.copy"]["content"] for each in tasks if each["name"].startswith(task))
+    entries = [entry for task in tasks for entry in task["gpuwright.node.files"]["entries"]]
+    return next(entry["content"] for entry in entries if path in entry["path"])
 
 
 def shape(value: Any) -> Any:
@@ -39,7 +40,7 @@ def shape(value: Any) -> Any:
 
 @pytest.mark.parametrize("system", APT_SYSTEMS)
 def test_unattended_upgrades_leave_every_planned_package_alone(system: str) -> None:
-    text = content_of("system_driver/tasks/apt.yml", "Keep unattended upgrades")
+    text = content_of("system_driver/tasks/apt.yml", "__system_driver_unattended")
     patterns = [re.compile(pattern) for pattern in re.findall(r'"(\^.*)";', text)]
     names = {
         name.split("=")[0]
@@ -58,7 +59,7 @@ def test_unattended_upgrades_leave_every_planned_package_alone(system: str) -> N
 
 def preference_of(plan: dict[str, Any]) -> list[str]:
     """The lines after the comment in the file that keeps apt to the planned driver."""
-    text = content_of("system_driver/tasks/apt.yml", "Pin apt to driver")
+    text = content_of("system_driver/tasks/apt.yml", "__system_driver_preference")
     return jinja2.Template(text, undefined=jinja2.StrictUndefined).render(gpu_node_plan=plan).splitlines()[1:]
 
 
@@ -117,7 +118,13 @@ def test_headers_do_not_bring_a_newer_kernel(system: str, said: str | None, suff
     """apt updates packages of one source together, so the headers' metapackage is asked for at the kernel's version."""
     kernel = ask("V100", system)["kernel"]
     role = yaml.safe_load((REPOSITORY / "roles/system_kernel/vars/main.yml").read_text())
-    facts = {"gpu_node_plan": {"kernel": {**kernel, "devel": ["linux-headers-6.1.0-50-amd64"]}}, **role}
+    plan = {"kernel": {**kernel, "devel": ["linux-headers-6.1.0-50-amd64"]}}
+    facts = {
+        "gpu_node_plan": plan,
+        "gpu_node": {"os": {"family": "debian"}},
+        "ansible_run_tags": ["system_kernel"],
+        **role,
+    }
     if said is not None:
         facts["__system_kernel_image"] = {"stdout": said}
     found = Templar(loader=DataLoader(), variables=facts).template(role["__system_kernel_versioned"])

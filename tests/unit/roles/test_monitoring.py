@@ -168,7 +168,7 @@ def unit(name: str, **values: object) -> dict[str, list[str]]:
     """The unit as the role writes it: "Section.Key" to its values."""
     context = {
         "ansible_managed": "Ansible managed",
-        "item": name,
+        "at_boot": "boot" in name,
         "system_monitor_interval_minutes": 5,
         "system_monitor_textfile_dir": "/var/lib/metrics",
         "__system_monitor_metrics": "/var/lib/metrics/gpuwright.prom",

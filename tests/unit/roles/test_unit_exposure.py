@@ -47,7 +47,9 @@ def rendered() -> dict[str, str]:
     for template in sorted(REPOSITORY.glob("roles/*/templates/*.service.j2")):
         name = template.name[: -len(".j2")]
         for item in (name, *ALSO.get(name, ())):
-            found[item] = environment.from_string(template.read_text()).render({**VARIABLES, "item": item})
+            found[item] = environment.from_string(template.read_text()).render(
+                {**VARIABLES, "unit": item.removesuffix(".service"), "at_boot": "boot" in item}
+            )
     return found
 
 

@@ -45,11 +45,11 @@ def test_equal_from_equal(toolkit: Path) -> None:
         "roles/system_cuda/tasks/packages.yml",
         "roles/system_cuda/vars/main.yml",
         "roles/system_cuda/defaults/main.yml",
-        "roles/system_version_lock/tasks/redhat.yml",
+        "roles/system_version_lock/tasks/planned.yml",
         "roles/system_packages/tasks/state.yml",
         "plugins/modules/missing_packages.py",
         "plugins/module_utils/packages/locks.py",
-        "plugins/filter/planned_hold.py",
+        "plugins/filter/login_user.yml",
     ],
 )
 def test_other_code(toolkit: Path, name: str) -> None:

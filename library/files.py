@@ -1,0 +1,153 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible module: a number of files, folders and links in one task."""
+
+DOCUMENTATION = r"""
+module: files
+short_description: Keep files, folders and links of different places as given, in one task
+description:
+  - What ansible.builtin.copy and ansible.builtin.file do with one call of the node for each, this does with one.
+  - Each file is replaced in one step, also on the disk itself, so that neither a reader nor a power cut meets half of
+    it. The entries are made in their order; if one fails, those before it stay, and running again goes on.
+options:
+  entries:
+    description: What is wanted.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      path:
+        description: Absolute path. With an empty one, the entry is left out.
+        type: path
+        required: true
+      state:
+        description:
+          - A C(directory) is created with those above it. C(absent) removes a file, a link, or a folder with all
+            that is in it.
+        type: str
+        choices: [file, directory, link, absent]
+        default: file
+      content:
+        description: Text of a file; a dictionary or a list is written as JSON.
+        type: raw
+        default: ''
+      target:
+        description: Where a link points to; it need not exist.
+        type: str
+        default: ''
+      mode:
+        description: Octal, in quotes. Files get the task's I(mode), folders 0755.
+        type: str
+      owner:
+        description: Name of an account. The task's I(owner) by default.
+        type: str
+      group:
+        description: Name of a group. The task's I(group) by default.
+        type: str
+  owner:
+    description: Name of the account that owns entries that name none.
+    type: str
+    default: root
+  group:
+    description: Name of the group of entries that name none.
+    type: str
+    default: root
+  mode:
+    description: Mode of files that name none, octal, in quotes.
+    type: str
+    default: '0644'
+author: The gpuwright developers (@gpuwright)
+"""
+
+EXAMPLES = r"""
+- name: Install the program and its settings
+  gpuwright.node.files:
+    owner: root
+    group: root
+    mode: "0644"
+    entries:
+      - {path: /etc/example, state: directory, mode: "0755"}
+      - {path: /etc/example/settings.json, content: "{{ settings | to_nice_json }}\n"}
+      - {path: /usr/local/bin/example, content: "{{ lookup('file', 'example', rstrip=false) }}", mode: "0755"}
+      - {path: /usr/bin/example, state: link, target: /usr/local/bin/example}
+"""
+
+RETURN = r"""
+paths:
+  description: The paths that were, or in check mode would be, changed.
+  type: list
+  elements: str
+  returned: always
+  sample: [/etc/example/settings.json]
+"""
+
+import grp
+import json
+import pwd
+from operator import itemgetter
+from typing import Any, Dict
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
+
+FOLDER_MODE = "0755"
+ENTRY = {
+    "path": {"type": "path", "required": True},
+    "state": {"choices": ["file", "directory", "link", "absent"], "default": "file"},
+    "content": {"type": "raw", "default": ""},
+    "target": {"type": "str", "default": ""},
+    "mode": {"type": "str"},
+    "owner": {"type": "str"},
+    "group": {"type": "str"},
+}
+
+
+def main() -> None:
+    """Compare and place, entry by entry."""
+    module = AnsibleModule(
+        argument_spec={
+            "entries": {"type": "list", "elements": "dict", "required": True, "options": ENTRY},
+            "owner": {"type": "str", "default": "root"},
+            "group": {"type": "str", "default": "root"},
+            "mode": {"type": "str", "default": "0644"},
+        },
+        supports_check_mode=True,
+    )
+    paths, diff = [], []
+    for entry in filter(itemgetter("path"), module.params["entries"]):
+        try:
+            wanted = wanted_of(entry, module.params)
+            found = placing.found_at(wanted.path)
+            differs = placing.differences(found, wanted)
+            if not module.check_mode:
+                placing.place(wanted, differs)
+        except (OSError, ValueError) as error:
+            module.fail_json(
+                msg=f"{entry['path']} was not brought up to date: {error}. Mend that and run again [files.failed]",
+                paths=paths,
+            )
+        there = wanted.state != "absent" and not module.check_mode
+        # As Ansible's own modules do: the label that the policy has for this path.
+        labelled = there and module.set_default_selinux_context(wanted.path, False)
+        if differs or labelled:
+            paths.append(wanted.path)
+            diff += [placing.shown(found, wanted, differs)] if differs else []
+    module.exit_json(changed=bool(paths), paths=paths, diff=diff)
+
+
+def wanted_of(entry: Dict[str, Any], task: Dict[str, Any]) -> placing.Wanted:
+    """The entry with numbers for names; ValueError for an account or group that does not exist, or no octal mode."""
+    owner, group = entry["owner"] or task["owner"], entry["group"] or task["group"]
+    mode = entry["mode"] or (FOLDER_MODE if entry["state"] == "directory" else task["mode"])
+    try:
+        uid, gid = pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise ValueError(f"there is no account {owner} or no group {group}") from None
+    # Ansible turns text that looks like one into a dictionary.
+    text = entry["content"] if isinstance(entry["content"], str) else json.dumps(entry["content"], indent=4) + "\n"
+    content = text.encode("utf-8", "surrogateescape")
+    return placing.Wanted(entry["path"], entry["state"], content, entry["target"], int(mode, 8), uid, gid)
+
+
+if __name__ == "__main__":
+    main()

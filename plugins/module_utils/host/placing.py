@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files, folders and links as they are wanted: what differs on the host, and how each is put right in one step."""
+
+import os
+import shutil
+import stat
+import tempfile
+from typing import Any, Dict, List, NamedTuple
+
+from .whole_file import sync_folder, write_whole
+
+FOLDER_MODE = 0o755
+KINDS = {"file": stat.S_ISREG, "directory": stat.S_ISDIR, "link": stat.S_ISLNK}
+
+
+class Wanted(NamedTuple):
+    """state: file, directory, link or absent; `content` is a file's, `target` a link's, `mode` of files and folders."""
+
+    path: str
+    state: str
+    content: bytes
+    target: str
+    mode: int
+    uid: int
+    gid: int
+
+
+class Found(NamedTuple):
+    """What is at a path: state as in Wanted, or "other" for a socket, pipe or device."""
+
+    state: str
+    content: bytes
+    target: str
+    mode: int
+    uid: int
+    gid: int
+
+
+ABSENT = Found("absent", b"", "", 0, 0, 0)
+
+
+def found_at(path: str) -> Found:
+    """What is there; a link is not followed. OSError if that cannot be read."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return ABSENT
+    state = next((name for name, is_one in KINDS.items() if is_one(status.st_mode)), "other")
+    content, target = b"", ""
+    if state == "file":
+        with open(path, "rb") as file:
+            content = file.read()
+    elif state == "link":
+        target = os.readlink(path)
+    return Found(state, content, target, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+
+
+def differences(found: Found, wanted: Wanted) -> List[str]:
+    """Which of state, content, target, mode, owner and group differ; empty: nothing is to do.
+
+    Raises ValueError where something else is in the way that nobody asked to remove.
+    """
+    if found.state != wanted.state:
+        _refuse(found, wanted)
+        return ["state"]
+    if wanted.state == "absent":
+        return []
+    compared = {
+        "content": wanted.state == "file" and found.content != wanted.content,
+        "target": wanted.state == "link" and found.target != wanted.target,
+        "mode": wanted.state != "link" and found.mode != wanted.mode,
+        "owner": found.uid != wanted.uid,
+        "group": found.gid != wanted.gid,
+    }
+    return [name for name, differs in compared.items() if differs]
+
+
+def _refuse(found: Found, wanted: Wanted) -> None:
+    """A file or folder is only replaced by what was asked for in its place, a link by a file or folder."""
+    if wanted.state == "absent" or found.state == "absent" or (found.state == "link" and wanted.state == "file"):
+        return
+    raise ValueError(f"{wanted.path} is a {found.state} and should be a {wanted.state}: move it away")
+
+
+def place(wanted: Wanted, differs: List[str]) -> None:
+    """Put right what `differences` named; OSError. Readers find the old or the new, never half of it."""
+    if not differs:
+        return
+    if wanted.state == "absent":
+        _remove(wanted.path)
+    elif wanted.state == "directory":
+        make_folders(wanted.path)
+        _own(wanted)
+    elif wanted.state == "link":
+        _link(wanted, differs)
+    elif {"state", "content"} & set(differs):
+        write_whole(wanted.path, wanted.content, wanted.mode, (wanted.uid, wanted.gid))
+    else:
+        _own(wanted)
+
+
+def _own(wanted: Wanted) -> None:
+    # In this order: chown takes set-user and set-group bits away.
+    os.chown(wanted.path, wanted.uid, wanted.gid)
+    os.chmod(wanted.path, wanted.mode)
+
+
+def _link(wanted: Wanted, differs: List[str]) -> None:
+    if {"state", "target"} & set(differs):
+        # A link cannot be made over another one, but it can be renamed over it.
+        folder = tempfile.mkdtemp(prefix=".gpuwright-", dir=os.path.dirname(wanted.path) or ".")
+        try:
+            beside = os.path.join(folder, "link")
+            os.symlink(wanted.target, beside)
+            os.rename(beside, wanted.path)
+        finally:
+            shutil.rmtree(folder)
+        sync_folder(wanted.path)
+    os.chown(wanted.path, wanted.uid, wanted.gid, follow_symlinks=False)
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)
+
+
+def make_folders(path: str) -> None:
+    """Create the folder and those above it that are missing, readable by everybody, whatever the umask; OSError."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for folder in reversed(missing):
+        os.mkdir(folder)
+        os.chmod(folder, FOLDER_MODE)
+
+
+def shown(found: Found, wanted: Wanted, differs: List[str]) -> Dict[str, Any]:
+    """The difference for people, as Ansible's --diff prints it."""
+    if "content" in differs or (wanted.state == "file" and found.state == "absent"):
+        return {
+            "before": found.content.decode("utf-8", "replace"),
+            "after": wanted.content.decode("utf-8", "replace"),
+            "before_header": wanted.path,
+            "after_header": wanted.path,
+        }
+    before, after = _words(found), _words(wanted)
+    return {
+        "before": {"path": wanted.path, **{name: before[name] for name in differs}},
+        "after": {"path": wanted.path, **{name: after[name] for name in differs}},
+    }
+
+
+def _words(one: Any) -> Dict[str, str]:
+    return {
+        "state": one.state,
+        "target": one.target,
+        "mode": f"{one.mode:04o}",
+        "owner": str(one.uid),
+        "group": str(one.gid),
+    }

@@ -47,7 +47,9 @@ missing:
   type: list
   returned: always
 unfinished:
-  description: Packages that an interrupted dpkg has unpacked but not configured; looked up if something is missing.
+  description:
+    - Packages that an interrupted transaction left behind. With dpkg unpacked but not configured, looked up if
+      something is missing; with dnf, installed without certainty that their scriptlets ran.
   type: list
   returned: always
 locked:
@@ -81,11 +83,13 @@ def main() -> None:
     family = module.params["family"]
     try:
         missing = missing_packages(module.params["packages"], family)
-        unfinished = unfinished_packages(family) if missing else []
+        holder = lock_holder()
+        # Of dpkg's only what stops an installation; a transaction that runs at this moment is not finished, either.
+        look = missing or (family == "redhat" and not holder)
+        unfinished = unfinished_packages(family) if look else []
     except OSError as error:
         look = "dpkg --audit" if family == "debian" else "rpm -qa | head"
         module.fail_json(msg=f"{error}. Check the package database: {look} [packages.database]")
-    holder = lock_holder()
     message = ""
     if holder:
         message = "The package manager is held by process {pid}: {command}. Wait for it or stop it.".format(**holder)

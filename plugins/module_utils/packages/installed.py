@@ -8,6 +8,7 @@ import struct
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
 
 from ..host.bounded import run_bounded
+from .state import unfinished_items
 
 # Files that hold the pid of a running dnf or yum (dnf/lock.py), below its cache and run directories.
 DNF_PID_FILES = (
@@ -86,12 +87,13 @@ def _ask_dpkg(form: str) -> str:
 
 
 def unfinished_packages(family: str) -> List[str]:
-    """Packages that an interrupted transaction left unpacked but not configured, which stops every later one; sorted.
+    """Packages that an interrupted transaction left behind, sorted; OSError if dpkg cannot be queried.
 
-    dnf needs no such repair. Raises OSError if dpkg cannot be queried.
+    debian  unpacked but not configured, which stops every later transaction
+    redhat  installed, for rpm, although their scriptlets may not have run; as name-version-release.arch
     """
     if family != "debian":
-        return []
+        return [name for name in unfinished_items() if _rpm_knows([name])]
     lines = [line.partition(" ") for line in _ask_dpkg("${db:Status-Status} ${Package}\\n").splitlines()]
     return sorted({package for status, _, package in lines if status in UNFINISHED})
 

@@ -4,11 +4,13 @@
 import re
 import sqlite3
 import time
-from typing import Any, Callable, Dict, List, Mapping, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from ..host.files import resolve
 
 HISTORY = "/var/lib/dnf/history.sqlite"
+# What puts a package on the node: install, downgrade, obsoleting, upgrade, reinstall (libdnf, TransactionItemAction).
+PUTS = (1, 2, 4, 6, 9)
 # State of a transaction that dnf began and never closed; 1 is done, 2 is failed (libdnf, TransactionState).
 BEGUN = 0
 MOST_LINES = 3
@@ -45,6 +47,34 @@ def read_unfinished(root: str = "/") -> Any:
     return {"id": row[0], "began": began, "command": row[2] or "by a program"}
 
 
+def unfinished_items(root: str = "/") -> List[str]:
+    """Packages, name-version-release.arch, that transactions of dnf put on the node and that no later one has finished.
+
+    Their scriptlets may not have run, although rpm calls them installed. Empty if dnf's history cannot be read.
+    """
+    path = resolve(root, HISTORY)
+    question = (
+        "SELECT trans.id, trans.state, rpm.name, rpm.version, rpm.release, rpm.arch FROM trans "
+        "JOIN trans_item ON trans_item.trans_id = trans.id JOIN rpm ON rpm.item_id = trans_item.item_id "
+        "WHERE trans_item.action IN ({}) ORDER BY trans.id".format(", ".join(map(str, PUTS)))
+    )
+    found: Dict[Tuple[str, str], str] = {}
+    try:
+        if path is None:
+            return []
+        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1)
+        try:
+            for _id, state, name, version, release, arch in database.execute(question):
+                found.pop((name, arch), None)
+                if state == BEGUN:
+                    found[name, arch] = f"{name}-{version}-{release}.{arch}"
+        finally:
+            database.close()
+    except sqlite3.Error:
+        return []
+    return sorted(found.values())
+
+
 def state_findings(state: Mapping[str, Any], lock_holder: Any) -> List[Any]:
     """`[(id, problem, evidence, next, stops)]` for what `read_package_state` returned."""
     found = []
@@ -68,9 +98,10 @@ def state_findings(state: Mapping[str, Any], lock_holder: Any) -> List[Any]:
     if unfinished and not lock_holder:
         text = "dnf's last transaction never finished; packages of it may be half-installed"
         seen = "transaction {id}, begun {began}: {command}".format(**unfinished)
-        step = "See `dnf history info {id}`; `dnf reinstall` of its packages repairs what is missing.".format(
-            **unfinished
-        )
+        step = (
+            "A run that installs the driver also finishes it. By hand: see `dnf history info {id}`, then "
+            "`dnf reinstall` of its packages."
+        ).format(**unfinished)
         found.append(("packages.unfinished", text, seen, step, False))
     broken = re.findall(r"(?m)^Unsatisfied dependencies for .+", check or "")
     if broken:

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from gpuwright.packages.state import CHECK, VERIFY, read_package_state, read_unfinished, state_findings
+from gpuwright.packages.state import (
+    CHECK,
+    VERIFY,
+    read_package_state,
+    read_unfinished,
+    state_findings,
+    unfinished_items,
+)
 
 # As libdnf makes it.
 TABLE = """CREATE TABLE trans (id INTEGER PRIMARY KEY AUTOINCREMENT, dt_begin INTEGER NOT NULL, dt_end INTEGER,
@@ -97,3 +104,49 @@ def test_rpm_is_asked_once_for_each(tmp_path: Any) -> None:
 
     state = read_package_state(ask, str(tmp_path))
     assert state == FINE and asked == [VERIFY, CHECK]
+
+
+ITEMS = """CREATE TABLE trans_item (id INTEGER PRIMARY KEY AUTOINCREMENT, trans_id INTEGER, item_id INTEGER,
+    repo_id INTEGER, action INTEGER NOT NULL, reason INTEGER NOT NULL, state INTEGER NOT NULL);
+CREATE TABLE rpm (item_id INTEGER UNIQUE NOT NULL, name TEXT NOT NULL, epoch INTEGER NOT NULL, version TEXT NOT NULL,
+    release TEXT NOT NULL, arch TEXT NOT NULL)"""
+# Numbers of libdnf: what a transaction does to a package.
+INSTALL, UPGRADE, UPGRADED, REINSTALL, REINSTALLED = 1, 6, 7, 9, 10
+
+
+@pytest.mark.parametrize(
+    ("rows", "left"),
+    [
+        # (transaction, action, package, version), in transactions of which the second and the fourth never ended.
+        ([(1, INSTALL, "dkms", "3.0")], []),
+        (
+            [(2, INSTALL, "dkms", "3.0"), (2, INSTALL, "kmod", "580")],
+            ["dkms-3.0-1.el8.x86_64", "kmod-580-1.el8.x86_64"],
+        ),
+        ([(2, UPGRADE, "kmod", "580"), (2, UPGRADED, "kmod", "570")], ["kmod-580-1.el8.x86_64"]),
+        # Installed again, or replaced, by one that ended.
+        ([(2, INSTALL, "kmod", "580"), (3, REINSTALL, "kmod", "580"), (3, REINSTALLED, "kmod", "580")], []),
+        ([(2, INSTALL, "kmod", "580"), (3, UPGRADE, "kmod", "590")], []),
+        ([(2, INSTALL, "kmod", "580"), (3, INSTALL, "jq", "1")], ["kmod-580-1.el8.x86_64"]),
+        # And once more by one that did not.
+        ([(3, INSTALL, "kmod", "580"), (4, REINSTALL, "kmod", "580")], ["kmod-580-1.el8.x86_64"]),
+    ],
+)
+def test_what_killed_transactions_left(tmp_path: Any, rows: list[tuple[Any, ...]], left: list[str]) -> None:
+    root = history(tmp_path, 1, 0, 1, 0)
+    with sqlite3.connect(tmp_path / "var/lib/dnf/history.sqlite") as database:
+        database.executescript(ITEMS)
+        for number, (transaction, action, name, version) in enumerate(rows):
+            database.execute("INSERT INTO rpm VALUES (?,?,?,?,?,?)", (number, name, 0, version, "1.el8", "x86_64"))
+            values = (transaction, number, None, action, 1, 0)
+            database.execute(
+                "INSERT INTO trans_item (trans_id, item_id, repo_id, action, reason, state) VALUES (?,?,?,?,?,?)",
+                values,
+            )
+    assert unfinished_items(root) == left
+
+
+@pytest.mark.parametrize("content", [b"", b"no database", None])
+def test_without_a_history_nothing_is_left(tmp_path: Any, content: bytes | None) -> None:
+    test_a_history_that_cannot_be_read_is_no_finding(tmp_path, content)
+    assert unfinished_items(str(tmp_path)) == []

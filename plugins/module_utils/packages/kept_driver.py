@@ -40,7 +40,7 @@ def bring_about(params: Mapping[str, Any], check_mode: bool, result: Dict[str, A
 
 def _tell(record: Optional[Mapping[str, Any]], result: Dict[str, Any]) -> None:
     packages = kept.packages_of(record) if record else []
-    links: List[Any] = list(record["links"].values()) if record else []
+    links = [target for _path, target in record["links"]] if record else []
     result.update(
         driver=record["driver"] if record else "",
         packages=[package.spelled(record["family"]) for package in packages] if record else [],
@@ -67,7 +67,7 @@ def _keep(
 
 
 def _put_back(parts: List[str], record: Mapping[str, Any], check_mode: bool, result: Dict[str, Any]) -> None:
-    links = list(record["links"].items())
+    links = record["links"]
     expected = [one["text"] for one in record["files"] if one["path"] == EXPECTATIONS and one["text"]]
     if expected:
         now = kept.read_whole("/", EXPECTATIONS) or ""

@@ -24,7 +24,7 @@ DRIVER, KMOD = (
 )
 RECORD: dict[str, Any] = {
     "schema": 1, "family": "redhat", "source": "node", "driver": "570.172.08", "packages": [list(DRIVER), list(KMOD)],
-    "patterns": ["*nvidia*"], "there": ["nvidia-driver"], "files": [], "links": {}, "bytes": 5, "time": "",
+    "patterns": ["*nvidia*"], "there": ["nvidia-driver"], "files": [], "links": [], "bytes": 5, "time": "",
     "open": True,
 }  # fmt: skip
 
@@ -136,7 +136,11 @@ def test_without_a_record_there_is_nothing_to_go_back_to(monkeypatch: pytest.Mon
 def test_an_environment_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     link = tmp_path / "current"
     link.symlink_to("new")
-    monkeypatch.setattr(kept, "read_record", lambda root="/": {**RECORD, "links": {str(link): "old"}})
+    monkeypatch.setattr(
+        kept,
+        "read_record",
+        lambda root="/": {**RECORD, "links": [["/usr/local/cuda-not-there", None], [str(link), "old"]]},
+    )
     request = {"state": "put_back", "parts": ["environment"]}
     with pytest.raises(kept.KeptError, match=r"framework_pytorch_keep.*\[rollback\.environment\]"):
         kept_driver.bring_about(request, False, {"changed": False})

@@ -40,7 +40,7 @@ def page(role: Path) -> str:
         lines += ["```", ""]
     else:
         lines += ["```yaml", "roles:", f"  - gpuwright.node.{role.name}", "```", ""]
-        if role.name not in ("preflight", "operator_lock", "kickstart", "accept", "upgrade", "rollback"):
+        if role.name not in ("preflight", "operator_lock", "kickstart", "accept", "upgrade", "rollback", "patch"):
             lines += [ALONE]
     if main.get("options"):
         lines += ["## Variables", "", "| variable | type | default | what it does |", "|---|---|---|---|"]

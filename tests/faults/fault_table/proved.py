@@ -33,6 +33,7 @@ def refused(id: str, fault: str, made: str, condition: str, status: int = 2) -> 
 ANSWERS = "tests/unit/kickstart/test_answers.py"
 KICKSTART = "tests/unit/kickstart/test_kickstart_playbook.py"
 UPGRADE, KEPT = "tests/unit/rollout/test_upgrade_runs.py", "tests/unit/packages/test_kept_driver.py"
+PATCH = "tests/unit/rollout/test_patch_runs.py"
 DRIFT = "tests/unit/drift/test_drift_runs.py"
 
 ROWS = (
@@ -153,6 +154,16 @@ ROWS = (
            f"{KEPT}::test_without_a_record_there_is_nothing_to_go_back_to"),
     Proved("rollback.environment", "a rollback to an environment that is gone", "its folder was removed", NOTHING,
            f"{KEPT}::test_an_environment_that_is_gone_is_named"),
+    Proved("patch.not_booted", "a new kernel that cannot be booted", "its module is not built", "the old kernel runs",
+           f"{PATCH}::test_a_kernel_whose_module_is_not_built_is_never_booted"),
+    Proved("patch.module", "a new kernel without a module", "the proof finds none", "the old kernel runs",
+           f"{PATCH}::test_a_kernel_whose_module_is_not_built_is_never_booted"),
+    Proved("patch.returned", "a new kernel that does not pass", "a step that fails", "the old kernel, verified",
+           f"{PATCH}::test_a_kernel_that_panics_leaves_the_old_one_verified"),
+    Proved("patch.panic", "a new kernel that panics", "the old one comes up", "the old kernel, verified",
+           f"{PATCH}::test_a_kernel_that_panics_leaves_the_old_one_verified"),
+    Proved("patch.not_returned", "a node that stays under the new kernel", "no reboot brings the old one",
+           "the old kernel is the default", f"{PATCH}::test_a_host_that_stays_under_the_new_kernel_is_named"),
     refused("contact.sudo_password", "sudo wants a password", "no NOPASSWD, and none given",
             "sudo with a password, none given"),
     refused("contact.sudo_refused", "sudo refuses the password", "a wrong one",

@@ -10,7 +10,7 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[1]
 ROLES = REPOSITORY / "roles"
 # Roles that only other roles use; their callers are read from the tasks.
-INTERNAL = ("system_busy", "system_packages", "system_reboot", "system_repository", "system_version_lock")
+INTERNAL = ("rollout", "system_busy", "system_packages", "system_reboot", "system_repository", "system_version_lock")
 ALONE = """\
 Used alone, it has the role preflight read the host and decide the plan first, once in a run. Put
 `gpuwright.node.operator_lock` before it where somebody else could change the host at the same time.
@@ -40,7 +40,7 @@ def page(role: Path) -> str:
         lines += ["```", ""]
     else:
         lines += ["```yaml", "roles:", f"  - gpuwright.node.{role.name}", "```", ""]
-        if role.name not in ("preflight", "operator_lock", "kickstart", "accept"):
+        if role.name not in ("preflight", "operator_lock", "kickstart", "accept", "upgrade", "rollback", "patch"):
             lines += [ALONE]
     if main.get("options"):
         lines += ["## Variables", "", "| variable | type | default | what it does |", "|---|---|---|---|"]
@@ -53,9 +53,12 @@ def page(role: Path) -> str:
 
 
 def callers(name: str) -> list[str]:
-    """Roles with a task that includes this one."""
+    """Roles with a task that includes this one, and playbooks that do."""
     word = f"name: gpuwright.node.{name}\n"
-    return sorted({file.parts[-3] for file in ROLES.glob("*/tasks/*.yml") if word in file.read_text()} - {name})
+    roles = {file.parts[-3] for file in ROLES.glob("*/tasks/*.yml") if word in file.read_text()} - {name}
+    return sorted(roles) or sorted(
+        f"playbooks/{file.name}" for file in REPOSITORY.glob("playbooks/*.yml") if word in file.read_text()
+    )
 
 
 def row(name: str, option: dict[str, Any]) -> str:

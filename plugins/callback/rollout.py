@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 LOOKUP = "gpuwright.node.rollout"
 LEFT_OUT = "gpu_node_left_out"
 WAITING = "gpu_node_waiting"
+RETURNED = "gpu_node_returned"
 # What became of a host that a role has left out. Whoever works there is no fault of what is rolled out.
 OF_KIND = {"busy": judge.SKIPPED, "locked": judge.SKIPPED, "unreachable": judge.LOST, "refused": judge.FAILED}
 # Lost connections that Ansible calls a failed task: a host that takes one and then hangs, where the question of sudo is
@@ -91,6 +92,8 @@ class CallbackModule(CallbackBase):
         if isinstance(told, dict) and told.get("kind") in OF_KIND:
             problem = (told.get("problems") or [{"problem": told.get("reason")}])[0]
             self._note(result, OF_KIND[told["kind"]], f"{told['kind']}: {problem.get('problem') or 'no reason given'}")
+        elif facts.get(RETURNED):
+            self._note(result, judge.RETURNED, str(facts[RETURNED]))
         elif facts.get(WAITING):
             self._note(result, judge.WAITING, f"busy: {facts[WAITING]}")
 

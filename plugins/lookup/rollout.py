@@ -20,6 +20,18 @@ options:
     type: str
     choices: [hosts, serial]
     default: hosts
+  name:
+    description: Name of the record if the command line names none.
+    type: str
+    default: default
+  again:
+    description: Whether hosts that are done with the same plan are done again, as where packages are what changes.
+    type: bool
+    default: false
+  whole:
+    description: Whether the steps of the play belong together, so that tags are refused.
+    type: bool
+    default: false
 """
 EXAMPLES = """
 - name: Rollout
@@ -52,7 +64,8 @@ class LookupModule(LookupBase):
         if any(context.CLIARGS.get(name) for name in LISTING):
             return ["100%"] if serial else [terms[0]]
         try:
-            parts = current.batches_of(terms[0], (variables or {}).get("rollout_turn", "idle"))
+            kind = current.Kind(*(self.get_option(name) for name in ("name", "again", "whole")))
+            parts = current.batches_of(terms[0], (variables or {}).get("rollout_turn", "idle"), kind)
         except current.RolloutError as error:
             raise AnsibleLookupError(f"Nothing was done: {error}") from error
         if serial:

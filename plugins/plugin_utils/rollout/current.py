@@ -50,7 +50,17 @@ def main() -> bool:
     return os.getpid() == runs.main_pid()
 
 
-def batches_of(group: str, turn: str) -> list[list[str]]:
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What a play is, besides a rollout: its record's name, whether hosts that are done are done again, and whether its
+    steps belong together."""
+
+    name: str = "default"
+    again: bool = False
+    whole: bool = False
+
+
+def batches_of(group: str, turn: str, kind: Kind = Kind()) -> list[list[str]]:
     """The batches of a turn: `idle` has all hosts, `busy` those that were busy in the first turn. RolloutError."""
     if now.manager is None:
         raise RolloutError(
@@ -59,20 +69,20 @@ def batches_of(group: str, turn: str) -> list[list[str]]:
         )
     if turn not in now.turns:
         try:
-            now.turns[turn] = _second_turn() if turn == "busy" else _prepared(group)
+            now.turns[turn] = _second_turn() if turn == "busy" else _prepared(group, kind)
         except record.RecordError as error:
             raise RolloutError(str(error)) from error
     return now.turns[turn]
 
 
-def _prepared(group: str) -> list[list[str]]:
+def _prepared(group: str, kind: Kind) -> list[list[str]]:
     """Check what was asked for, print the batches, and write the record; check mode writes and starts nothing."""
     extra = now.manager.extra_vars
     tags, skipped = (context.CLIARGS.get(name) or () for name in ("tags", "skip_tags"))
-    found = settings.problems(extra, tags, skipped)
+    found = settings.problems(extra, tags, skipped, kind.whole)
     if found:
         raise RolloutError("; ".join(found))
-    asked = settings.settings(extra)
+    asked = settings.settings(extra, kind.name, kind.again)
     inventory = [str(source) for source in context.CLIARGS.get("inventory") or ()]
     path = record.path_of(log_folder(), asked.name, inventory)
     old = record.read(path)

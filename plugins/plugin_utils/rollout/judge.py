@@ -13,7 +13,9 @@ from typing import Any
 
 PENDING, BEGUN, WAITING = "pending", "begun", "waiting"
 DONE, SKIPPED, FAILED, LOST = "done", "skipped", "failed", "lost"
-BAD = (BEGUN, FAILED, LOST)
+# It did not come through and is as it was before, verified: an upgrade that was taken back.
+RETURNED = "returned"
+BAD = (BEGUN, FAILED, LOST, RETURNED)
 Hosts = Mapping[str, Mapping[str, Any]]
 
 

@@ -19,7 +19,16 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.whole_file imp
 from . import judge
 
 SCHEMA = 1
-STATES = (judge.PENDING, judge.BEGUN, judge.WAITING, judge.DONE, judge.SKIPPED, judge.FAILED, judge.LOST)
+STATES = (
+    judge.PENDING,
+    judge.BEGUN,
+    judge.WAITING,
+    judge.DONE,
+    judge.SKIPPED,
+    judge.FAILED,
+    judge.LOST,
+    judge.RETURNED,
+)
 KEYS = {"schema", "rollout", "inventory", "starts", "kept", "run", "ended", "stopped", "rules", "batches", "hosts"}
 RUN_KEYS = {"machine", "pid", "started", "controller", "who"}
 HOST_KEYS = {"state", "batch", "start", "plan", "since", "why"}

@@ -34,10 +34,13 @@ class Settings:
     again: bool = False
 
 
-def problems(extra: Mapping[str, Any], run_tags: Iterable[str], skip_tags: Iterable[str]) -> list[str]:
+def problems(
+    extra: Mapping[str, Any], run_tags: Iterable[str], skip_tags: Iterable[str], whole: bool = False
+) -> list[str]:
     """Sentences with an id each; empty if the rollout may start.
 
     extra  the extra variables of the command line      run_tags, skip_tags  as --tags and --skip-tags name them
+    whole  whether all steps of the play belong together, so that no tags may choose among them
     """
     found = [*_misspelt(extra), *_of_name(extra.get(NAME, "default"))]
     found += [f"{text} [rollout.batches]" for text in batch_problems(extra.get(BATCHES, DEFAULT_BATCHES))]
@@ -53,6 +56,11 @@ def problems(extra: Mapping[str, Any], run_tags: Iterable[str], skip_tags: Itera
             "a rollout goes on only after a batch has been verified, and these tags leave that out: add verify to "
             "--tags, or take it out of --skip-tags [rollout.tags]"
         )
+    elif whole and (tags != {"all"} or skipped):
+        found.append(
+            "the steps of this playbook belong together, and it takes no --tags and no --skip-tags: leave them out "
+            "[rollout.tags]"
+        )
     return found
 
 
@@ -66,15 +74,15 @@ def misplaced(extra: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]) 
     ]
 
 
-def settings(extra: Mapping[str, Any]) -> Settings:
-    """Of extra variables without problems."""
+def settings(extra: Mapping[str, Any], name: str = "default", again: bool = False) -> Settings:
+    """Of extra variables without problems; `name` and `again` are those of the play where nothing else is asked for."""
     batches = extra.get(BATCHES, DEFAULT_BATCHES)
     return Settings(
-        name=str(extra.get(NAME, "default")),
+        name=str(extra.get(NAME, name)),
         batches=tuple(_entry(one) for one in (batches if isinstance(batches, (list, tuple)) else [batches])),
         down=int(extra.get(DOWN, 0)),
         breaker=int(extra.get(BREAKER, DEFAULT_BREAKER)),
-        again=bool(_truth(extra.get(AGAIN, False))),
+        again=bool(_truth(extra.get(AGAIN, again))),
     )
 
 

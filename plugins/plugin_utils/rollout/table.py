@@ -19,6 +19,7 @@ from . import judge
 # Groups of the last table, in its order, with the states that each has.
 GROUPS = (
     ("done", (judge.DONE,)),
+    ("returned", (judge.RETURNED,)),
     ("failed", (judge.FAILED,)),
     ("lost", (judge.LOST,)),
     ("unfinished", (judge.BEGUN,)),

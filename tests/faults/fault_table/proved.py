@@ -32,6 +32,8 @@ def refused(id: str, fault: str, made: str, condition: str, status: int = 2) -> 
 
 ANSWERS = "tests/unit/kickstart/test_answers.py"
 KICKSTART = "tests/unit/kickstart/test_kickstart_playbook.py"
+UPGRADE, KEPT = "tests/unit/rollout/test_upgrade_runs.py", "tests/unit/packages/test_kept_driver.py"
+PATCH = "tests/unit/rollout/test_patch_runs.py"
 DRIFT = "tests/unit/drift/test_drift_runs.py"
 
 ROWS = (
@@ -128,6 +130,40 @@ ROWS = (
            f"{PARTS}::test_no_more_hosts_begin_than_may_be_down"),
     Proved("rollout.record", "a damaged record of a rollout", "half of a file", NOTHING,
            "tests/unit/rollout/test_rollout_record.py::test_a_damaged_record_is_no_new_rollout", 1),
+    # Upgrades, and the way back.
+    Proved("upgrade.returned", "an upgrade whose step fails", "a task that fails", "the earlier state, verified",
+           f"{UPGRADE}::test_a_canary_that_fails_is_returned_verified_and_stops_the_others"),
+    Proved("upgrade.not_returned", "an upgrade that cannot be taken back", "a kept package is gone",
+           "what the upgrade left, drained",
+           f"{UPGRADE}::test_a_host_that_cannot_be_returned_is_named_with_both_reasons"),
+    Proved("upgrade.failed", "an upgrade without a way back fails", "`upgrade_keep: nothing`", "what the upgrade left",
+           f"{UPGRADE}::test_without_a_way_back_it_says_so"),
+    Proved("upgrade.first", "an upgrade of a node that was never finished", "no expectations", NOTHING,
+           f"{UPGRADE}::test_a_host_without_a_state_to_return_to_is_refused[upgrade.first-changes0-arguments0]"),
+    Proved("upgrade.keep", "an upgrade that would remove the environment", "`framework_pytorch_keep: 0`", NOTHING,
+           f"{UPGRADE}::test_a_host_without_a_state_to_return_to_is_refused[upgrade.keep-changes1-arguments1]"),
+    Proved("upgrade.reboot", "an upgraded node that was not rebooted", "the policy forbids it", "returned",
+           f"{UPGRADE}::test_a_node_that_was_not_rebooted_has_not_passed"),
+    Proved("upgrade.packages", "the exact packages are nowhere any more", "a dnf that does not have them", NOTHING,
+           f"{KEPT}::test_a_version_that_no_repository_has_any_more_ends_before_any_change"),
+    Proved("upgrade.record", "a damaged record of what was kept", "half of a file", NOTHING,
+           f"{KEPT}::test_a_record_is_whole_or_refused"),
+    Proved("upgrade.unbuilt", "the driver that was put back is not built", "no module file", "its packages are back",
+           f"{UPGRADE}::test_a_driver_that_is_back_and_not_built_is_named"),
+    Proved("rollback.packages", "a rollback where nothing was kept", "no record", NOTHING,
+           f"{KEPT}::test_without_a_record_there_is_nothing_to_go_back_to"),
+    Proved("rollback.environment", "a rollback to an environment that is gone", "its folder was removed", NOTHING,
+           f"{KEPT}::test_an_environment_that_is_gone_is_named"),
+    Proved("patch.not_booted", "a new kernel that cannot be booted", "its module is not built", "the old kernel runs",
+           f"{PATCH}::test_a_kernel_whose_module_is_not_built_is_never_booted"),
+    Proved("patch.module", "a new kernel without a module", "the proof finds none", "the old kernel runs",
+           f"{PATCH}::test_a_kernel_whose_module_is_not_built_is_never_booted"),
+    Proved("patch.returned", "a new kernel that does not pass", "a step that fails", "the old kernel, verified",
+           f"{PATCH}::test_a_kernel_that_panics_leaves_the_old_one_verified"),
+    Proved("patch.panic", "a new kernel that panics", "the old one comes up", "the old kernel, verified",
+           f"{PATCH}::test_a_kernel_that_panics_leaves_the_old_one_verified"),
+    Proved("patch.not_returned", "a node that stays under the new kernel", "no reboot brings the old one",
+           "the old kernel is the default", f"{PATCH}::test_a_host_that_stays_under_the_new_kernel_is_named"),
     refused("contact.sudo_password", "sudo wants a password", "no NOPASSWD, and none given",
             "sudo with a password, none given"),
     refused("contact.sudo_refused", "sudo refuses the password", "a wrong one",

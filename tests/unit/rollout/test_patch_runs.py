@@ -1,0 +1,105 @@
+"""Patch days of made-up nodes: playbooks and the order of the role's steps are real, the steps mark or break."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import REPOSITORY
+from left_out_site import Site, reached
+from rollout_site import table
+from test_upgrade_runs import Upgrades
+
+# What apt says of a newer kernel that it only simulates.
+APT = "Inst linux-image-amd64 [6.1.1] (6.1.2 Debian)"
+DUE = {"kernel": True, "held": False, "updates": [], "anything": True}
+
+
+def fails(fault: str, text: str) -> dict[str, Any]:
+    """A step that breaks on hosts with this fault."""
+    return {"name": "Break", "ansible.builtin.fail": {"msg": text}, "when": f"fault | default('') == '{fault}'"}
+
+
+def remember(**facts: Any) -> dict[str, Any]:
+    return {"name": "Remember", "ansible.builtin.set_fact": facts}
+
+
+class Patches(Upgrades):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        shutil.copytree(REPOSITORY / "roles/patch", folder / "roles/patch", dirs_exist_ok=True)
+        due = remember(patch_due="{{ due }}")
+        for file, tasks in {
+            "due": [due],
+            "kernel": [remember(patch_kernel="6.1.0-99-amd64"), Site.mark("kernel")],
+            "prove": [fails("unbuilt", "no module [patch.module]"), Site.mark("proven")],
+            "updates": [Site.mark("updates")],
+            "boot": [Site.mark("boot"), fails("panic", "another kernel came up [patch.panic]")],
+            "settle": [Site.mark("settled")],
+        }.items():
+            self.site.tasks("patch", tasks, f"{file}.yml")
+
+    def due(self, name: str, **changes: Any) -> None:
+        self.node(name)
+        self.site.hosts[name]["due"] = {**DUE, **changes}
+
+
+@pytest.fixture
+def patches(tmp_path: Path) -> Patches:
+    made = Patches(tmp_path)
+    for name in ("a1", "a2"):
+        made.due(name, updates=["openssl"])
+    return made
+
+
+def test_the_new_kernel_is_proven_before_anything_else_and_settled_last(patches: Patches) -> None:
+    patches.due("a2", kernel=False, anything=False)
+    done = patches.play("patch")
+    assert done.returncode == 0, done.stdout
+    assert reached(done.stdout) == {"a1": ["kernel", "proven", "updates", "boot", "verify", "settled"]}
+    assert table(done.stdout) == {"done": "a1, a2"}
+    # What is done today may be due again tomorrow.
+    assert "a1" in reached(patches.play("patch").stdout)
+
+
+def test_a_kernel_whose_module_is_not_built_is_never_booted(patches: Patches) -> None:
+    patches.fault("a1", "unbuilt")
+    done = patches.play("patch")
+    text = " ".join(done.stdout.split())
+    assert done.returncode == 2 and "[patch.not_booted]" in text and "[patch.module]" in text
+    assert reached(done.stdout) == {"a1": ["kernel"]}
+    assert table(done.stdout) == {"returned": "a1", "not reached": "a2"}
+
+
+def test_a_kernel_that_panics_leaves_the_old_one_verified(patches: Patches) -> None:
+    patches.fault("a1", "panic")
+    done = patches.play("patch")
+    text = " ".join(done.stdout.split())
+    assert done.returncode == 2 and "[patch.returned]" in text and "[patch.panic]" in text, done.stdout
+    assert reached(done.stdout) == {"a1": ["kernel", "proven", "updates", "boot", "verify"]}
+    assert table(done.stdout)["returned"] == "a1"
+
+
+def test_a_host_that_stays_under_the_new_kernel_is_named(patches: Patches) -> None:
+    patches.fault("a1", "panic")
+    # Going back boots nothing here, and the probe finds the new kernel.
+    patches.site.tasks("patch", [
+        remember(patch_old_kernel="6.1.0-1-amd64"), fails("panic", "another kernel came up [patch.panic]"),
+    ], "boot.yml")  # fmt: skip
+    done = patches.play("patch")
+    assert done.returncode == 2 and "[patch.not_returned]" in done.stdout, done.stdout
+    assert table(done.stdout)["failed"] == "a1"
+
+
+def test_check_mode_says_what_is_due_and_touches_nothing(patches: Patches) -> None:
+    steps = yaml.safe_load((REPOSITORY / "roles/patch/tasks/remember.yml").read_text())
+    patches.site.tasks("patch", [remember(__patch_kernel_apt={"stdout": APT}), *steps], "due.yml")
+    patches.site.hosts["a1"]["system_kernel_pin"] = True
+    done = patches.play("patch", "--check")
+    text = " ".join(done.stdout.split())
+    assert done.returncode == 0, done.stdout
+    assert "held by system_kernel_pin" in text and "a newer one is due" in text
+    assert 'Rollout "patch": 2 hosts' in text and reached(done.stdout) == {}

@@ -1,0 +1,181 @@
+"""Upgrades of made-up nodes: playbooks and the roles upgrade, rollout and rollback are real, layers mark or break."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import REPOSITORY
+from left_out_site import Site, reached
+from rollout_site import Rollout, table
+
+# Says what it was asked for; `broken` cannot put back.
+KEPT = """
+import json, os
+from ansible.module_utils.basic import AnsibleModule
+names = ("state", "family", "source", "driver", "patterns", "also", "files", "links", "parts")
+kinds = dict(patterns="list", also="list", files="list", links="list", parts="list")
+module = AnsibleModule(argument_spec={{n: {{"type": kinds.get(n, "str")}} for n in names}}, supports_check_mode=True)
+if not module.check_mode:
+    with open("{folder}/kept.log", "a") as file:
+        file.write(module.params["state"] + "\\n")
+if module.params["state"] == "put_back" and os.path.exists("{folder}/broken"):
+    module.fail_json(msg="a file of the kept packages is gone [rollback.packages]")
+module.exit_json(changed=module.params["state"] in ("kept", "put_back"), driver="570.172.08", packages=["a", "b"],
+                 mib=312, environment="old", install=["a"], remove=[], open=True)
+"""
+THREE = ("a1", "a2", "a3")
+FAILS = {
+    "name": "Fail",
+    "ansible.builtin.fail": {"msg": "the module is not built"},
+    "when": "fault | default('') == 'fails'",
+}
+
+
+class Upgrades(Rollout):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        for role in ("upgrade", "rollback", "rollout"):
+            shutil.copytree(REPOSITORY / "roles" / role, folder / "roles" / role, dirs_exist_ok=True)
+        shutil.copy(REPOSITORY / "roles/preflight/tasks/main.yml", folder / "roles/preflight/tasks/main.yml")
+        probe = folder / "library/gpu_probe.py"
+        # As the real one, it also reads in check mode.
+        probe.write_text(probe.read_text().replace("spec=parameters)", "spec=parameters, supports_check_mode=True)"))
+        (folder / "library/kept_driver.py").write_text(KEPT.format(folder=folder))
+        self.site.tasks("system_driver", [FAILS, Site.mark("system")])
+        self.site.tasks("verify", [Site.mark("again")], "kept.yml")
+
+    def node(self, name: str, **changes: Any) -> None:
+        self.site.host(name)
+        path = self.folder / "nodes" / f"{name}.json"
+        node = json.loads(path.read_text())
+        module = {"version": "570.172.08", "flavour": "proprietary", "licence": "NVIDIA"}
+        node["nvidia"] = {"loaded": module, "modules": {node["kernel"]["running"]: module}, "user_space": "570.172.08"}
+        node |= {
+            "kept_plan": {"driver": "570 proprietary 570-dkms"},
+            "reboot": {"required": False, "reasons": []},
+            **changes,
+        }
+        path.write_text(json.dumps(node))
+
+    def play(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.site.run(f"playbooks/{name}.yml", *arguments, **self.environment())
+
+    def kept(self) -> list[str]:
+        log = self.folder / "kept.log"
+        return log.read_text().split() if log.exists() else []
+
+
+@pytest.fixture
+def upgrades(tmp_path: Path) -> Upgrades:
+    made = Upgrades(tmp_path)
+    for name in THREE:
+        made.node(name)
+    return made
+
+
+def test_check_mode_prints_the_difference_and_the_batches_and_touches_nothing(upgrades: Upgrades) -> None:
+    done = upgrades.play("upgrade", "--check")
+    assert done.returncode == 0, done.stdout
+    assert "570 proprietary 570-dkms" in done.stdout and "->" in done.stdout
+    assert 'Rollout "default": 3 hosts in' in done.stdout
+    assert upgrades.kept() == [] and reached(done.stdout) == {}
+
+
+def test_what_is_there_is_kept_before_the_first_change_and_said_in_mib(upgrades: Upgrades) -> None:
+    done = upgrades.play("upgrade")
+    assert done.returncode == 0, done.stdout
+    assert table(done.stdout) == {"done": "a1..a3"}
+    assert upgrades.kept() == ["kept", "closed"] * 3
+    text = " ".join(done.stdout.split())
+    assert "Kept for the way back: driver 570.172.08, 2 packages, 312 MiB" in text
+    # The difference of all hosts is on the screen before the first one is changed.
+    assert done.stdout.rindex("->", 0, done.stdout.index("MARK")) > 0
+
+
+def test_a_canary_that_fails_is_returned_verified_and_stops_the_others(upgrades: Upgrades) -> None:
+    upgrades.fault("a1", "fails")
+    done = upgrades.play("upgrade")
+    assert done.returncode == 2, done.stdout
+    assert upgrades.kept() == ["kept", "read", "put_back", "closed"]
+    assert reached(done.stdout) == {"a1": ["again"]}
+    assert table(done.stdout) == {"returned": "a1", "not reached": "a2, a3"}
+    text = " ".join(done.stdout.split())
+    assert "[upgrade.returned]" in text and "the module is not built" in text and "[rollout.canary]" in text
+    assert upgrades.record()["hosts"]["a1"]["state"] == "returned"
+
+
+def test_a_host_that_cannot_be_returned_is_named_with_both_reasons(upgrades: Upgrades) -> None:
+    upgrades.fault("a1", "fails")
+    (upgrades.folder / "broken").touch()
+    done = upgrades.play("upgrade")
+    text = " ".join(done.stdout.split())
+    assert done.returncode == 2 and "[upgrade.not_returned]" in text
+    assert "the module is not built" in text and "a file of the kept packages is gone" in text
+    assert table(done.stdout)["failed"] == "a1"
+    # What was kept stays open, so that nothing overwrites it.
+    assert upgrades.kept() == ["kept", "read", "put_back"]
+
+
+def test_without_a_way_back_it_says_so(upgrades: Upgrades) -> None:
+    upgrades.fault("a1", "fails")
+    done = upgrades.play("upgrade", "-e", "upgrade_keep=nothing")
+    assert "[upgrade.failed]" in done.stdout and "upgrade_keep is nothing" in " ".join(done.stdout.split())
+    assert upgrades.kept() == []
+
+
+@pytest.mark.parametrize(
+    ("id", "changes", "arguments"),
+    [("upgrade.first", {"kept_plan": None}, ()), ("upgrade.keep", {}, ("-e", "framework_pytorch_keep=0"))],
+)
+def test_a_host_without_a_state_to_return_to_is_refused(
+    upgrades: Upgrades, id: str, changes: dict[str, Any], arguments: tuple[str, ...]
+) -> None:
+    upgrades.node("a1", **changes)
+    done = upgrades.play("upgrade", "-l", "a1", *arguments)
+    assert done.returncode != 0 and f"[{id}]" in done.stdout, done.stdout
+    assert reached(done.stdout) == {} and upgrades.kept() == []
+
+
+def test_a_node_that_was_not_rebooted_has_not_passed(upgrades: Upgrades) -> None:
+    upgrades.node("a1", reboot={"required": True, "reasons": ["module 570 is loaded, 580 is installed"]})
+    done = upgrades.play("upgrade", "-l", "a1")
+    assert done.returncode == 2 and "[upgrade.reboot]" in done.stdout, done.stdout
+
+
+def test_tags_are_refused(upgrades: Upgrades) -> None:
+    done = upgrades.play("upgrade", "--tags", "verify")
+    assert done.returncode != 0 and "[rollout.tags]" in done.stdout and upgrades.kept() == []
+
+
+def test_a_rollback_puts_back_and_verifies(upgrades: Upgrades) -> None:
+    done = upgrades.play("rollback", "-l", "a1")
+    assert done.returncode == 0, done.stdout
+    assert upgrades.kept() == ["read", "put_back"] and reached(done.stdout) == {"a1": ["again"]}
+    assert "Back to driver 570.172.08 (1 packages, 312 MiB kept)" in " ".join(done.stdout.split())
+
+
+def test_a_driver_that_is_back_and_not_built_is_named(upgrades: Upgrades) -> None:
+    upgrades.node("a1", nvidia={"loaded": None, "modules": {}, "user_space": "570.172.08"})
+    done = upgrades.play("rollback", "-l", "a1")
+    assert done.returncode == 2 and "[upgrade.unbuilt]" in done.stdout, done.stdout
+
+
+def test_the_layers_are_those_of_site_yml() -> None:
+    layers = yaml.safe_load((REPOSITORY / "roles/upgrade/vars/main.yml").read_text())["__upgrade_layers"]
+    (rollout,) = yaml.safe_load((REPOSITORY / "playbooks/rollout_batches.yml").read_text())
+    roles = [entry["role"].rpartition(".")[2] for entry in rollout["roles"]]
+    assert roles == ["preflight", "operator_lock", *layers, "verify"]
+
+
+def test_the_difference_is_printed_for_all_hosts_before_any_is_changed() -> None:
+    plays = yaml.safe_load((REPOSITORY / "playbooks/upgrade.yml").read_text())
+    files = [play["ansible.builtin.import_playbook"] for play in plays]
+    assert files == ["upgrade_plans.yml", "upgrade_batches.yml", "upgrade_batches.yml"]
+    assert not re.search(r"operator_lock_take: true", (REPOSITORY / "playbooks/upgrade_plans.yml").read_text())

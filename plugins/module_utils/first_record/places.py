@@ -80,6 +80,7 @@ SHARED = re.compile(
     r"|/etc/pki/rpm-gpg/RPM-GPG-KEY-(epel|cuda-.*|nvidia-container-toolkit)"
     r"|/etc/apt/(keyrings|sources\.list\.d)/(cuda-.*|nvidia-.*)\.(asc|sources)"
     r"|/etc/dnf/(plugins/versionlock\.list|modules\.d/nvidia-driver\.module)"
+    r"|/etc/dkms(/.*)?|/etc/kernel/[a-z_]+\.d(/dkms)?|/etc/modprobe\.d/(dkms|nvidia).*|/usr/local/cuda[^/]*"
     r"|/etc/docker/daemon\.json|/etc/(subuid|subgid)|/var/lib/systemd/linger(/.*)?|/etc/alternatives/.*"
     r"|/var/lib/dkms(/mok\.(key|pub))?|/srv/gan(/data|/runs)?|/var/lib/node_exporter(/textfile_collector)?"
 )

@@ -34,6 +34,11 @@ MODULE_REFUSALS = {
     ): "test_scan_playbook.py: a host without Python, and one that prints something else",
     ("gpu_scan", "{}: {}"): "by hand: the operating system's reason and the file (full, read-only), a rerun",
     ("gpu_scan", "gpu_scan runs on the controller"): ARGUMENT,
+    (
+        "first_record",
+        "{} [first_record.damaged]",
+    ): "by hand: a backup, or the file is moved away (test_operator_lock.py)",
+    ("first_record", "The node is not back"): "by hand: it names what could not be put back (test_undo.py)",
     ("gpu_plan", "conflict_message"): "test_plan_refusals.py sets what the refusal names",
     ("gpu_plan", "gpu_plan runs on the controller"): ARGUMENT,
     ("gpu_plan", "missing"): ARGUMENT,

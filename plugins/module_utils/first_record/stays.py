@@ -38,8 +38,10 @@ def with_used(rows: Sequence[Row], family: str, owners: Owners, root: str = "/")
         for path, name in owners([path for path in going if not is_own(path)], family).items()
     }
     gone = {path for path in going if ("files", path) not in kept}
+    # A home is judged by what its account has put there, below.
+    homes = {home_of(row.found) for row in doing if row.kind == "users"}
     numbers: Set[str] = set()
-    for path in sorted(gone):
+    for path in sorted(gone - homes):
         left = _files_below(root, path, gone)
         if left:
             kept["files", path] = (
@@ -52,9 +54,6 @@ def with_used(rows: Sequence[Row], family: str, owners: Owners, root: str = "/")
             kept["users", row.name] = "files that stay belong to it"
             # The group of an account that stays, and the account's home.
             kept["groups", row.name] = kept["files", home] = f"the account {row.name} stays"
-        elif home:
-            # It goes with the account.
-            kept.pop(("files", home), None)
     return _staying(rows, kept)
 
 

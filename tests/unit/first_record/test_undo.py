@@ -74,7 +74,8 @@ def provision(node: Uninstalled) -> None:
     node.write("/usr/local/lib/gpuwright/gpuwright/host.py", "")
     node.write("/opt/gpuwright/venvs/abc/bin/python", "")
     (node.root / "srv/gan/data").mkdir(parents=True)
-    (node.root / "var/lib/gpuwright-trainer").mkdir()
+    # From /etc/skel, by useradd.
+    node.write("/var/lib/gpuwright-trainer/.bashrc", "")
     node.write("/etc/passwd", PASSWD + TRAINER)
     node.write("/etc/group", "root:x:0:\ntrainer:x:990:\n")
     node.install(**{"nvidia-driver.x86_64": "3:580.1-1"})

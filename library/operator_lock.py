@@ -6,6 +6,8 @@ DOCUMENTATION = r"""
 module: operator_lock
 short_description: Take, read or release the lock that allows one run at a time
 description:
+  - Who gets the lock may change the host, so its first record is made with it where there is none yet, and what the run
+    has changed is noted down before it is released (docs/parts/first-record.md).
   - Keeps /run/gpuwright/operator.json, which names the run that is changing this host.
   - A task gives C(state), C(takeover), C(wait_minutes) and C(quiet_minutes) to the action plugin of the same name,
     which runs on the controller, adds who is asking, and decides whether a holder is still alive.
@@ -72,6 +74,10 @@ quiet_s:
   description: Seconds since the holder was last heard of; null if there is no holder.
   type: float
   returned: always
+first_record:
+  description: Whether the host's first record was made now.
+  type: bool
+  returned: always
 before:
   description: The record that was replaced; null if there was none.
   type: dict
@@ -90,9 +96,11 @@ ansible_facts:
   returned: always
 """
 
+import contextlib
 from typing import Any, Dict
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.first_record import ledger
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.record import (
     CLAIM,
     FOLDER,
@@ -129,8 +137,9 @@ def main() -> None:
         )
     try:
         if state == "released" and not module.check_mode:
+            noted = _note_down(claim["run"])
             released = release(claim["run"])
-            module.exit_json(changed=False, released=released, **_shown(Answer(False), ""))
+            module.exit_json(changed=False, released=released, noted=noted, **_shown(Answer(False), ""))
         taking = state == "taken" and not module.check_mode
         answer = take(claim, module.params["replaces"]) if taking else look(claim["run"])
     except OSError as error:
@@ -138,7 +147,38 @@ def main() -> None:
             msg=f"The lock of one run at a time cannot be kept in {FOLDER}: {error}. Nothing was changed here. "
             "Make room there (df -h /run) or mend it, then run again [operator.folder]"
         )
-    module.exit_json(changed=False, **_shown(answer, claim["run"]))
+    made = _record(module, claim["run"]) if taking and answer.held else False
+    module.exit_json(changed=False, first_record=made, **_shown(answer, claim["run"]))
+
+
+def _record(module: AnsibleModule, run: str) -> bool:
+    """Make the first record before anything can change, or stop the run."""
+    try:
+        return ledger.begin(run)
+    except ledger.Damaged as error:
+        _release(run)
+        module.fail_json(msg=f"{error} [first_record.damaged]")
+    except OSError as error:
+        _release(run)
+        module.fail_json(
+            msg=f"The state of this host before the first change cannot be recorded in {ledger.FOLDER}: {error}. "
+            "Nothing was changed. Make room there (df -h /var/lib) or mend it, then run again [first_record.write]"
+        )
+    raise AssertionError("fail_json ends the program")
+
+
+def _release(run: str) -> None:
+    with contextlib.suppress(OSError):
+        release(run)
+
+
+def _note_down(run: str) -> str:
+    """What went wrong, "" if nothing: the run is over, and the next one takes up what this one left open."""
+    try:
+        ledger.end(run)
+    except (ledger.Damaged, OSError) as error:
+        return f"what this run changed was not noted down: {error}"
+    return ""
 
 
 def _shown(answer: Answer, run: str) -> Dict[str, Any]:

@@ -114,6 +114,11 @@ README = (
         LANE,
         file=("tests/unit/accept/accept_site.py", '"playbooks/accept.yml"'),
     ),
+    Row(
+        "ansible-playbook playbooks/uninstall.yml -l gpu-07",
+        LANE,
+        file=("tests/faults/test_uninstall.py", '"playbooks/uninstall.yml"'),
+    ),
     Row("make collection", LANE, file=("tests/collection/conftest.py", '[*galaxy, "build", ')),
     Row("make test", NOT_HERE, reason="it is what runs this"),
     Row("make test-real", NOT_HERE, reason="a lane of its own, which takes as long as all of make test"),

@@ -27,6 +27,13 @@ DPKG_LOCK_FILES = (
     "var/lib/apt/lists/lock",
     "var/cache/apt/archives/lock",
 )
+# Files that the package managers rewrite with every change.
+PACKAGE_FILES = (
+    "/var/lib/rpm/Packages",
+    "/var/lib/rpm/rpmdb.sqlite",
+    "/usr/lib/sysimage/rpm/rpmdb.sqlite",
+    "/var/lib/dpkg/status",
+)
 # dpkg's states between "unpacked" and "installed" (dpkg-query(1)).
 UNFINISHED = ("half-installed", "unpacked", "half-configured", "triggers-awaited", "triggers-pending")
 QUERY_SECONDS = 60

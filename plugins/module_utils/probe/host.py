@@ -10,6 +10,7 @@ from typing import Any, Dict, Optional, Sequence
 
 from ..host.bounded import run_bounded
 from ..host.files import exists, names_in, read_assignments, read_text, resolve
+from ..host.os_family import family_of
 from ..host.secure_boot.efi_variables import read_state
 from ..host.secure_boot.module_key import enrolled, read_module_key
 from ..verdict.last import read_last_verdict
@@ -25,8 +26,6 @@ from .use import read_in_use
 SCHEMA = 1
 VERIFIED_FILE = "/var/lib/gpuwright/verified.json"
 PROGRAM_TIMEOUT_SECONDS = 20
-REDHAT_FAMILY = {"rhel", "centos", "fedora", "rocky", "almalinux", "ol"}
-DEBIAN_FAMILY = {"debian", "ubuntu"}
 
 
 def ask(command: Sequence[str]) -> Optional[str]:
@@ -81,14 +80,13 @@ def read_os(root: str = "/") -> Dict[str, Any]:
     """The distribution; `major` is None if its version is not a number."""
     release = read_assignments(root, "/etc/os-release")
     names = {release.get("ID", "unknown"), *release.get("ID_LIKE", "").split()}
-    family = "redhat" if names & REDHAT_FAMILY else "debian" if names & DEBIAN_FAMILY else "unknown"
     version = release.get("VERSION_ID", "unknown")
     major = re.match(r"[0-9]{1,9}", version)
     return {
         "id": release.get("ID", "unknown"),
         "version": version,
         "major": int(major.group()) if major else None,
-        "family": family,
+        "family": family_of(names),
         "name": release.get("PRETTY_NAME", "unknown"),
     }
 

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Tupl
 
 from ..host.bounded import Finished, run_bounded
 from ..host.files import below, resolve
+from ..packages.installed import PACKAGE_FILES
 from ..tuning import apply as tuning
 from ..tuning import store as tuning_store
 from ..tuning.disk import NotHere
@@ -22,13 +23,7 @@ from ..tuning.plan import Refused, make_plan
 KINDS = ("file", "folder", "tree", "packages", "unit", "active", "tuning")
 # Up to this size a file is compared by its content, above by size and times.
 CONTENT_BYTES = 4 * 1024 * 1024
-# Files that the package managers rewrite with every change, and dnf's module streams.
-PACKAGE_FILES = (
-    "/var/lib/rpm/Packages",
-    "/var/lib/rpm/rpmdb.sqlite",
-    "/usr/lib/sysimage/rpm/rpmdb.sqlite",
-    "/var/lib/dpkg/status",
-)
+# dnf's module streams.
 STREAMS = "/etc/dnf/modules.d"
 UNIT_PROPERTIES = (
     "LoadState", "UnitFileState", "FragmentPath", "DropInPaths", "NeedDaemonReload",

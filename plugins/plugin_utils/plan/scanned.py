@@ -10,8 +10,8 @@ from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import describe_device
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.platforms import PARTS
+from ansible_collections.gpuwright.node.plugins.module_utils.host.os_family import DEBIAN_FAMILY, REDHAT_FAMILY
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version, major
-from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import DEBIAN_FAMILY, REDHAT_FAMILY
 
 from .clash import conflict
 from .input import find_release, installed_systems

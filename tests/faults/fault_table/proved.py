@@ -13,6 +13,9 @@ WORLD = "tests/world/test_refused.py::test_it_is_refused"
 TRAINER = "trainer/tests"
 PLATFORM = "tests/unit/playbooks/test_platform_tasks.py"
 PREFLIGHT_PLATFORM = "tests/unit/preflight/test_preflight_platforms.py"
+UNDONE = "tests/unit/playbooks/test_uninstall_tasks.py"
+UNDO = "tests/unit/first_record/test_undo.py"
+LOCK = "tests/unit/operator/test_operator_lock.py"
 DRAIN = "tests/unit/schedulers/test_drain_role.py"
 ROLLOUT, PARTS = "tests/unit/rollout/test_rollout_runs.py", "tests/unit/rollout/test_rollout_parts.py"
 
@@ -100,6 +103,15 @@ ROWS = (
            f"{BARE}::test_check_mode_on_a_bare_host_changes_nothing", 0),
     Proved("", "a login in an address", "a canary in every address, at -vvv --diff", "it is shown nowhere",
            "tests/unit/roles/test_system_repository.py::test_apt_logs_in_and_nobody_reads_how", 0),
+    # The first record, without which no run gets the lock.
+    Proved("first_record.write", "no room for the first record", "/var/lib/gpuwright is mounted read-only", NOTHING,
+           f"{LOCK}::test_without_a_first_record_nobody_gets_the_lock"),
+    Proved("first_record.damaged", "a damaged first record", "half a file", NOTHING,
+           f"{LOCK}::test_a_damaged_record_stops_a_run_before_it_changes_anything"),
+    Proved("uninstall.left", "a node that is not back at its first record", "a package manager that removes nothing",
+           "what is done stays done", f"{UNDONE}::test_what_is_still_left_ends_the_run_with_its_name"),
+    Proved("uninstall.failed", "an account that cannot be removed", "userdel fails", "what is done stays done",
+           f"{UNDO}::test_an_account_that_cannot_be_removed_is_named"),
     # Rollouts: a canary, and what the others do then.
     Proved("rollout.canary", "a canary is lost in its batch", "its connection is gone", "no other batch began",
            f"{ROLLOUT}::test_a_canary_that_does_not_come_through_stops_within_its_batch[lost-of-two]", 4),

@@ -28,6 +28,11 @@ LAWFUL = (
         "gpu-doctor's records: times",
     ),
     (
+        r"/var/lib/gpuwright/(first-record|changes)\.json",
+        "content",
+        "the record of the bare node and of our runs: times",
+    ),
+    (
         r"/var/lib/gpuwright/settled\.json",
         "all",
         "roles that had nothing to do: written only after a run that changed nothing, with times of trees",

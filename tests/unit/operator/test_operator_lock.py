@@ -25,12 +25,19 @@ WAIT = "touch {0}/{1}.started; until [ -e {0}/{1}.go ]; do sleep 0.1; done"
 PLAYBOOKS = [path.stem for path in (REPOSITORY / "playbooks").glob("*.yml")]
 
 
+# An empty /run, and a /var/lib of its own with the package manager's records, in which a first record finds them.
+MOUNTS = (
+    "mount -t tmpfs tmpfs /run && mkdir /run/dpkg && mount --bind /var/lib/dpkg /run/dpkg "
+    "&& mount -t tmpfs tmpfs /var/lib && mkdir /var/lib/dpkg && mount --bind /run/dpkg /var/lib/dpkg"
+)
+
+
 class Host:
-    """A mount namespace with an empty /run, in which runs of ansible-playbook find their node."""
+    """A mount namespace with /run and /var/lib of its own, in which runs of ansible-playbook find their node."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        hold = ["unshare", "-m", "sh", "-c", "mount -t tmpfs tmpfs /run && echo ready && exec sleep 600"]
+        hold = ["unshare", "-m", "sh", "-c", f"{MOUNTS} && echo ready && exec sleep 600"]
         self.holder = subprocess.Popen(hold, stdout=subprocess.PIPE, text=True)
         assert self.holder.stdout and self.holder.stdout.readline() == "ready\n"
         python = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
@@ -194,6 +201,48 @@ def test_a_slip_in_the_word_breaks_nothing(host: Host) -> None:
     rc, said = host.run("a.yml", "-e", "gpuwright_lock=brake")
     assert rc != 0 and "gpuwright_lock is brake, expected break" in said
     assert not (host.folder / "changed").exists() and not host.record()
+
+
+def on_node(host: Host, script: str) -> str:
+    return subprocess.run(host.inside("sh", "-c", script), capture_output=True, text=True, check=True).stdout
+
+
+def test_with_the_lock_comes_a_first_record_and_with_its_end_what_was_changed(host: Host) -> None:
+    host.play("a.yml", "stat -c %a:%U /var/lib/gpuwright/first-record.json", "true")
+    assert host.run("a.yml", "--check")[0] == 0 and "gpuwright" not in on_node(host, "ls /var/lib")
+    rc, said = host.run("a.yml", "-v")
+    assert rc == 0 and "600:root" in said and '"first_record": true' in said, said
+    first = on_node(host, "sha256sum /var/lib/gpuwright/first-record.json")
+    changes = json.loads(on_node(host, "cat /var/lib/gpuwright/changes.json"))
+    assert (changes["run"], changes["before"]) == ("", None) and changes["after"]["packages"]
+    rc, said = host.run("a.yml", "-v")
+    assert rc == 0 and '"first_record": true' not in said
+    assert on_node(host, "sha256sum /var/lib/gpuwright/first-record.json") == first
+
+
+def test_without_a_first_record_nobody_gets_the_lock(host: Host) -> None:
+    on_node(host, "mkdir /var/lib/gpuwright && mount -t tmpfs -o ro tmpfs /var/lib/gpuwright")
+    host.play("a.yml", "touch changed")
+    rc, said = host.run("a.yml")
+    assert rc != 0 and "before the first change cannot be recorded in /var/lib/gpuwright" in said, said
+    assert "[first_record.write]" in said and not (host.folder / "changed").exists() and not host.record()
+    on_node(host, "umount /var/lib/gpuwright")
+    assert host.run("a.yml")[0] == 0 and (host.folder / "changed").exists()
+
+
+def test_a_damaged_record_stops_a_run_before_it_changes_anything(host: Host) -> None:
+    host.play("a.yml", "true")
+    assert host.run("a.yml")[0] == 0
+    on_node(host, "echo '{' > /var/lib/gpuwright/changes.json")
+    host.play("b.yml", "touch changed")
+    rc, said = host.run("b.yml")
+    assert rc != 0 and "changes.json, from which an uninstallation puts this node back, is damaged" in said, said
+    assert "[first_record.damaged]" in said and not (host.folder / "changed").exists() and not host.record()
+    # As the message says.
+    on_node(host, "cd /var/lib/gpuwright && mv first-record.json first-record.json.damaged")
+    assert host.run("b.yml")[0] == 0 and (host.folder / "changed").exists()
+    record = json.loads(on_node(host, "cat /var/lib/gpuwright/first-record.json"))
+    assert record["late"] == ["/var/lib/gpuwright/first-record.json.damaged"]
 
 
 @pytest.mark.parametrize("name", PLAYBOOKS)

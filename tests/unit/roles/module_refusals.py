@@ -39,6 +39,11 @@ MODULE_REFUSALS = {
     ): "test_scan_playbook.py: a host without Python, and one that prints something else",
     ("gpu_scan", "{}: {}"): "by hand: the operating system's reason and the file (full, read-only), a rerun",
     ("gpu_scan", "gpu_scan runs on the controller"): ARGUMENT,
+    (
+        "first_record",
+        "{} [first_record.damaged]",
+    ): "by hand: a backup, or the file is moved away (test_operator_lock.py)",
+    ("first_record", "The node is not back"): "by hand: it names what could not be put back (test_undo.py)",
     ("gpu_plan", "conflict_message"): "test_plan_refusals.py sets what the refusal names",
     ("gpu_plan", "gpu_plan runs on the controller"): ARGUMENT,
     ("gpu_plan", "missing"): ARGUMENT,
@@ -71,6 +76,11 @@ MODULE_REFUSALS = {
     ("nvidia_smi_info", "str(error)"): ARGUMENT,
     ("operator_lock", "operator_lock was asked without"): ARGUMENT,
     ("operator_lock", "The lock of one run at a time"): "by hand: root makes room in /run, a rerun goes on",
+    (
+        "operator_lock",
+        "{} [first_record.damaged]",
+    ): "by hand: a backup, or the file is moved away (test_operator_lock.py)",
+    ("operator_lock", "The state of this host"): "by hand: root makes room in /var/lib, a rerun goes on",
     ("preflight_checks", "{} is missing in host, plan or space"): ARGUMENT,
     ("python_environment", "{}: {}. Mend that"): "by hand: the operating system's reason (full, read-only), a rerun",
     (

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put files, links, folders and accounts back to the first record, after packages and services are gone."""
+
+import base64
+import contextlib
+import os
+import shutil
+import zlib
+from typing import Any, Callable, Iterable, List, Mapping, Sequence
+
+from ..host.bounded import Finished, run_bounded
+from ..host.files import below
+from ..host.whole_file import write_whole
+from .compare import NOTHING, REMOVE, Row, home_of
+from .places import OWN_TREES
+
+SECONDS = 60
+NOWHERE = "/nowhere"
+
+RunProgram = Callable[[Sequence[str], float], Finished]
+
+
+class NotDone(Exception):
+    """What could not be put back."""
+
+
+def restore_files(rows: Iterable[Row], record: Mapping[str, Any], root: str = "/") -> None:
+    """Bring the files of these rows to their lines of the record. A folder that holds files stays. OSError."""
+    ours = [row for row in rows if row.kind == "files"]
+    # Folders are made from the top and removed from the bottom.
+    for row in sorted((row for row in ours if row.step == REMOVE), key=lambda row: row.name, reverse=True):
+        _remove(below(root, row.name))
+    for row in sorted((row for row in ours if row.step != REMOVE), key=lambda row: row.name):
+        _put_back(row.name, row.was, record, root)
+
+
+def _remove(full: str) -> None:
+    if os.path.isdir(full) and not os.path.islink(full):
+        if not any(names for _folder, _folders, names in os.walk(full)):
+            shutil.rmtree(full)
+    elif os.path.lexists(full):
+        os.unlink(full)
+
+
+def _put_back(path: str, line: str, record: Mapping[str, Any], root: str) -> None:
+    full, words = below(root, path), line.split(" ")
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    if words[0] == "link":
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(full)
+        os.symlink(line.partition(" ")[2], full)
+        return
+    mode, owner = int(words[1], 8), [int(number) for number in words[2].split(":")]
+    if words[0] == "folder":
+        os.makedirs(full, exist_ok=True)
+        os.chown(full, owner[0], owner[1])
+        os.chmod(full, mode)
+        return
+    content = zlib.decompress(base64.b64decode(record["contents"][words[3]]))
+    write_whole(full, content, mode, (owner[0], owner[1]))
+
+
+def remove_trees(trees: Iterable[str], root: str = "/") -> List[str]:
+    """Remove what is the toolkit's alone; which of it was there."""
+    gone = [tree for tree in trees if tree in OWN_TREES and os.path.lexists(below(root, tree))]
+    for tree in gone:
+        shutil.rmtree(below(root, tree))
+    return gone
+
+
+def remove_accounts(rows: Iterable[Row], root: str = "/", run: RunProgram = run_bounded) -> None:
+    """Remove users and groups that were not there before, and homes of the toolkit's; `NotDone`."""
+    accounts = [row for row in rows if row.found != NOTHING]
+    for row in [row for row in accounts if row.kind == "users"]:
+        # 6: there is none any more.
+        _ask(run, ["userdel", row.name], (0, 6))
+        home = below(root, home_of(row.found) or NOWHERE)
+        if os.path.isdir(home):
+            shutil.rmtree(home)
+    for row in [row for row in accounts if row.kind == "groups"]:
+        if row.was == NOTHING:
+            # userdel has removed that of the same name.
+            _ask(run, ["groupdel", row.name], (0, 6))
+        else:
+            _ask(run, ["gpasswd", "--members", row.was.partition(":")[2], row.name])
+
+
+def _ask(run: RunProgram, command: List[str], allowed: Sequence[int] = (0,)) -> None:
+    done = run(command, SECONDS)
+    if done.rc not in allowed:
+        raise NotDone(f"{' '.join(command)}: {done.problem or done.stderr.strip()[:300]}")

@@ -68,6 +68,25 @@ def _text(data: bytes, at: int) -> bytes:
     return data[at + 4 : at + 4 + length]
 
 
+def signer_of(data: bytes, signature: bytes) -> str:
+    """The fingerprint of the key that has signed these bytes; BundleError if it is no good signature."""
+    try:
+        fingerprint = fingerprint_of(public_key_in(signature))
+    except ValueError as error:
+        raise BundleError("bundle.signature", f"The bundle's signature cannot be read: {error}") from None
+    verify(data, signature, fingerprint)
+    return fingerprint
+
+
+def public_fingerprint(key: Path) -> str:
+    """The fingerprint of a key file, private or public; BundleError."""
+    done = _ssh_keygen(["-l", "-f", str(key)], b"")
+    found = FINGERPRINT.search(done.stdout.decode("utf-8", "replace"))
+    if not found:
+        raise _cannot_sign(key, done)
+    return found.group()
+
+
 def verify(data: bytes, signature: bytes, fingerprint: str) -> None:
     """BundleError unless the key with this fingerprint has signed these bytes as a bundle's list."""
     check_fingerprint(fingerprint)
@@ -107,14 +126,18 @@ def sign(data: bytes, key: Path) -> bytes:
         file.write_bytes(data)
         done = _ssh_keygen(["-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(file)], b"")
         if done.returncode != 0:
-            raise BundleError(
-                "bundle.key",
-                "The bundle cannot be signed",
-                f"{key}: {done.stderr.decode('utf-8', 'replace').strip()}",
-                "Name the operator's private key in bundle_key; for a key with a passphrase, load it into ssh-agent "
-                "and name its .pub file. A new key: ssh-keygen -t ed25519 -f bundle_key",
-            )
+            raise _cannot_sign(key, done)
         return Path(f"{file}.sig").read_bytes()
+
+
+def _cannot_sign(key: Path, done: subprocess.CompletedProcess[bytes]) -> BundleError:
+    return BundleError(
+        "bundle.key",
+        "The bundle cannot be signed",
+        f"{key}: {done.stderr.decode('utf-8', 'replace').strip()}",
+        "Name the operator's private key in bundle_key; for a key with a passphrase, load it into ssh-agent and name "
+        "its .pub file. A new key: ssh-keygen -t ed25519 -f bundle_key",
+    )
 
 
 def _ssh_keygen(words: list[str], data: bytes) -> subprocess.CompletedProcess[bytes]:

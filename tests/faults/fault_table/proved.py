@@ -33,7 +33,8 @@ def refused(id: str, fault: str, made: str, condition: str, status: int = 2) -> 
 ANSWERS = "tests/unit/kickstart/test_answers.py"
 KICKSTART = "tests/unit/kickstart/test_kickstart_playbook.py"
 DRIFT = "tests/unit/drift/test_drift_runs.py"
-BUNDLE = "tests/unit/bundle/test_bundle_verified.py"
+BUNDLE, MAKING = "tests/unit/bundle/test_bundle_verified.py", "tests/unit/bundle/test_bundle_making.py"
+WHEELS = "tests/unit/bundle/test_bundle_wheels.py"
 
 
 def damaged(id: str, fault: str, made: str, damage: str) -> Proved:
@@ -79,6 +80,27 @@ ROWS = (
            f"{BUNDLE}::test_a_format_of_a_later_release_says_so"),
     Proved("bundle.key", "a key that cannot sign", "no such file", "no bundle is signed",
            f"{BUNDLE}::test_a_key_that_cannot_sign_says_what_to_do"),
+    Proved("bundle.plan", "a bundle that was made for another plan", "branch 570 is planned", NOTHING,
+           f"{MAKING}::test_what_differs_from_the_plan_is_named"),
+    Proved("bundle.plan", "a bundle for another release", "EL 9", NOTHING,
+           f"{MAKING}::test_what_differs_from_the_plan_is_named"),
+    Proved("bundle.system", "a bundle for a system that has none", "Debian 12", NOTHING,
+           f"{MAKING}::test_what_no_bundle_is_made_for"),
+    Proved("bundle.containers", "a bundle for a host with a container engine", "system_containers_engine: podman",
+           NOTHING, f"{MAKING}::test_what_no_bundle_is_made_for"),
+    Proved("bundle.question", "a bundle without plans", "an empty folder, and half of a file", "no bundle is signed",
+           f"{MAKING}::test_each_thing_that_is_missing_is_named"),
+    Proved("bundle.builder", "no connected machine for a release", "none in bundle_builders", "no bundle is signed",
+           f"{MAKING}::test_each_thing_that_is_missing_is_named"),
+    Proved("bundle.space", "a full disk where a bundle is made", "more to download than is free",
+           "nothing is downloaded", f"{MAKING}::test_a_full_disk_is_named_before_anything_is_downloaded"),
+    Proved("bundle.download", "a download that breaks off", "an index that sends a part of a wheel",
+           "the part, which is continued",
+           f"{WHEELS}::test_a_download_that_broke_off_is_continued[server knows ranges]"),
+    Proved("bundle.wheel_hash", "a wheel that is not the locked one", "other bytes under its name", "nothing is kept",
+           f"{WHEELS}::test_a_file_with_another_hash_is_never_kept"),
+    Proved("bundle.wheels", "a wheel that no index has", "it is removed", "no bundle is signed",
+           f"{WHEELS}::test_what_no_index_has_is_named"),
     # Looking for drift.
     Proved("drift.check", "a search for drift that would change hosts", "no `--check`", NOTHING,
            f"{DRIFT}::test_without_check_mode_it_refuses_and_names_the_command", 1),

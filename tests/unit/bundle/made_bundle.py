@@ -28,7 +28,7 @@ HOSTS: dict[str, dict[str, Any]] = {
         "wheels": ["wheels/torch-2.10.0-cp312.whl"],
     }
 }
-REPOSITORY = {"id": "epel", "folder": f"{TARGET}/epel"}
+REPOSITORY: dict[str, Any] = {"id": "epel", "folder": f"{TARGET}/epel"}
 TARGETS: dict[str, dict[str, Any]] = {"rhel-8-x86_64": {"folder": TARGET, "repositories": [REPOSITORY]}}
 
 

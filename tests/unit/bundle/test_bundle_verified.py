@@ -39,7 +39,7 @@ def made(tmp_path: Path, operator: Key) -> Path:
 def refused(folder: Path, by: Key, now: datetime.datetime = NOW) -> dict[str, Any]:
     with pytest.raises(lists.BundleError) as caught:
         verified(folder, by.fingerprint, now)
-    row = caught.value.row
+    row: dict[str, Any] = caught.value.row
     assert row["problem"] and row["next"] and row["stops"]
     assert "\n" not in row["problem"] + row["next"]
     return row

@@ -198,7 +198,7 @@ def test_a_slip_in_the_word_breaks_nothing(host: Host) -> None:
 
 @pytest.mark.parametrize("name", PLAYBOOKS)
 def test_every_play_that_changes_hosts_takes_it_before_any_other_role(name: str) -> None:
-    reading = {"preflight", "plan", "report", "lock", "kickstart", "drift", "sbom", "advisories"}
+    reading = {"preflight", "plan", "report", "lock", "kickstart", "drift", "sbom", "advisories", "bundle"}
     for play in yaml.safe_load((REPOSITORY / f"playbooks/{name}.yml").read_text()):
         if "ansible.builtin.import_playbook" in play:
             continue

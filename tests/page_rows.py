@@ -64,6 +64,11 @@ README = (
     Row(
         "ansible-playbook playbooks/verify.yml", LANE, file=("tests/molecule/verify.yml", "../../playbooks/verify.yml")
     ),
+    Row(
+        "ansible-playbook playbooks/bundle.yml",
+        LANE,
+        file=("tests/faults/test_offline_host.py", "playbooks/bundle.yml"),
+    ),
     Row("ansible-playbook playbooks/lock.yml", LANE, file=("tests/faults/test_own_package.py", "playbooks/lock.yml")),
     Row("ansible-playbook site.yml --tags report", CONTROLLER, (r"Page: .*/reports/index\.html",)),
     Row(

@@ -21,6 +21,8 @@ TASK_RESULTS = (
     "__preflight_lists",
     "__preflight_rehearsal",
     "__preflight_checks",
+    "__preflight_bundle",
+    "__preflight_bundle_part",
 )
 
 
@@ -84,7 +86,8 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
     by_apt = variables.get("gpu_node", {}).get("os", {}).get("family") == "debian"
     if rehearsal.get("failures") or rehearsal.get("rc", 0) != 0 or (by_apt and rehearsal.get("msg")):
         rows.append(_repository_row(rehearsal, variables["gpu_node"], variables["gpu_node_plan"]))
-    return rows + list(results["__preflight_checks"].get("problems", []))
+    kept = ("__preflight_bundle", "__preflight_bundle_part", "__preflight_checks")
+    return rows + [row for name in kept for row in results[name].get("problems", [])]
 
 
 def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import re
 import ssl
 import urllib.parse
 import urllib.request
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, List, Mapping, NamedTuple, Optional
 
 # A login whose password has an unencoded "/" or "?" extends beyond the part that is formally the host.
 RAW_LOGIN = re.compile(r"://[^\s/@:]*:(?!\d*(?:/|$))\S*@")
@@ -41,7 +41,15 @@ def without_login(text: str) -> str:
     return RAW_LOGIN.sub("://***@", LOGIN.sub("://***@", text))
 
 
-def open_address(url: str, user: str = "", password: str = "", proxy: Optional[str] = None, timeout: float = 30) -> Any:
+def open_address(
+    url: str,
+    user: str = "",
+    password: str = "",
+    proxy: Optional[str] = None,
+    timeout: float = 30,
+    headers: Optional[Mapping[str, str]] = None,
+    method: str = "GET",
+) -> Any:
     """The answer of a server, as urllib gives it; raises OSError, http.client.HTTPException, ValueError as urllib does.
 
     url      a login in it is used if no user is given          proxy  None: the one in the environment, "": none
@@ -58,4 +66,5 @@ def open_address(url: str, user: str = "", password: str = "", proxy: Optional[s
         known = urllib.request.HTTPPasswordMgrWithPriorAuth()
         known.add_password(None, f"{parts.scheme}://{parts.netloc}/", user, password, is_authenticated=True)
         handlers.append(urllib.request.HTTPBasicAuthHandler(known))
-    return urllib.request.build_opener(*handlers).open(url, timeout=timeout)
+    request = urllib.request.Request(url, headers=dict(headers or {}), method=method)
+    return urllib.request.build_opener(*handlers).open(request, timeout=timeout)

@@ -24,8 +24,8 @@ SETTLING = (
     "system_kernel", "system_driver", "system_cuda", "system_runtime", "system_training", "system_tuning",
     "system_containers", "system_monitor", "framework_pytorch", "model_trainer", "verify",
 )  # fmt: skip
-# They decide whether a host is left out, and nothing of what the others do.
-OF_EVERY_PLAY = ("operator_lock", "preflight")
+# They decide whether a host is left out, and nothing of what the others do; a bundle works by the others' own settings.
+OF_EVERY_PLAY = ("operator_lock", "preflight", "bundle")
 # A longer text is no path.
 MOST_CHARACTERS = 1024
 PLUGINS = ("action", "filter", "lookup", "module_utils", "modules", "plugin_utils")

@@ -38,6 +38,14 @@ KICKSTART = "tests/unit/kickstart/test_kickstart_playbook.py"
 UPGRADE, KEPT = "tests/unit/rollout/test_upgrade_runs.py", "tests/unit/packages/test_kept_driver.py"
 PATCH = "tests/unit/rollout/test_patch_runs.py"
 DRIFT = "tests/unit/drift/test_drift_runs.py"
+BUNDLE, MAKING = "tests/unit/bundle/test_bundle_verified.py", "tests/unit/bundle/test_bundle_making.py"
+WHEELS = "tests/unit/bundle/test_bundle_wheels.py"
+
+
+def damaged(id: str, fault: str, made: str, damage: str) -> Proved:
+    """A damage of a bundle: it is found on the controller, before any host is contacted."""
+    return Proved(id, fault, made, NOTHING, f"{BUNDLE}::test_each_damage_is_one_clear_error[{damage}]")
+
 
 ROWS = (
     # What is known about the software.
@@ -54,6 +62,50 @@ ROWS = (
            "test_the_operators_own_bulletins_are_added_and_a_wrong_file_is_an_error"),
     Proved("sbom.input", "a bill of materials from nothing", "a playbook without `gpu_node`", "no file is written",
            "tests/unit/software/test_sbom_lookup.py::test_what_is_missing_is_named"),
+    # A bundle for air-gapped nodes.
+    damaged("bundle.altered", "a file of a bundle that was cut off", "100 bytes of a wheel", "truncated"),
+    damaged("bundle.altered", "a file of a bundle that was altered", "one byte of a package", "one_byte"),
+    damaged("bundle.altered", "two files of a bundle that were swapped", "a package under a wheel's name", "swapped"),
+    damaged("bundle.incomplete", "a file of a bundle that is missing", "a wheel is removed", "missing"),
+    damaged("bundle.extra", "a file that the bundle's list does not name", "one more package", "extra"),
+    damaged("bundle.extra", "a link in a bundle that leads out of it", "a link in a wheel's place", "link_outside"),
+    damaged("bundle.missing", "no bundle where the inventory says", "the folder is removed", "no_bundle"),
+    damaged("bundle.signature", "a bundle's list that was altered", "another version in it", "list_altered"),
+    Proved("bundle.signer", "a bundle that somebody else has signed", "his key lies in it, too", NOTHING,
+           f"{BUNDLE}::test_a_key_that_is_in_the_bundle_alone_is_not_trusted"),
+    Proved("bundle.signer_unknown", "a bundle whose signer nobody has named", "an empty fingerprint", NOTHING,
+           f"{BUNDLE}::test_without_a_fingerprint_nothing_is_trusted[]"),
+    Proved("bundle.expired", "a bundle that has expired", "its last second has passed", NOTHING,
+           f"{BUNDLE}::test_dates"),
+    Proved("bundle.clock", "a controller whose clock is wrong", "a bundle made two days later", NOTHING,
+           f"{BUNDLE}::test_dates"),
+    Proved("bundle.list", "a signed list with a path that leaves the bundle", "`../evil`", NOTHING,
+           f"{BUNDLE}::test_a_signed_list_is_read_strictly[files0]"),
+    Proved("bundle.format", "a bundle of a later release", "format 2", NOTHING,
+           f"{BUNDLE}::test_a_format_of_a_later_release_says_so"),
+    Proved("bundle.key", "a key that cannot sign", "no such file", "no bundle is signed",
+           f"{BUNDLE}::test_a_key_that_cannot_sign_says_what_to_do"),
+    Proved("bundle.plan", "a bundle that was made for another plan", "branch 570 is planned", NOTHING,
+           f"{MAKING}::test_what_differs_from_the_plan_is_named"),
+    Proved("bundle.plan", "a bundle for another release", "EL 9", NOTHING,
+           f"{MAKING}::test_what_differs_from_the_plan_is_named"),
+    Proved("bundle.system", "a bundle for a system that has none", "Debian 12", NOTHING,
+           f"{MAKING}::test_what_no_bundle_is_made_for"),
+    Proved("bundle.containers", "a bundle for a host with a container engine", "system_containers_engine: podman",
+           NOTHING, f"{MAKING}::test_what_no_bundle_is_made_for"),
+    Proved("bundle.question", "a bundle without plans", "an empty folder, and half of a file", "no bundle is signed",
+           f"{MAKING}::test_each_thing_that_is_missing_is_named"),
+    Proved("bundle.builder", "no connected machine for a release", "none in bundle_builders", "no bundle is signed",
+           f"{MAKING}::test_each_thing_that_is_missing_is_named"),
+    Proved("bundle.space", "a full disk where a bundle is made", "more to download than is free",
+           "nothing is downloaded", f"{MAKING}::test_a_full_disk_is_named_before_anything_is_downloaded"),
+    Proved("bundle.download", "a download that breaks off", "an index that sends a part of a wheel",
+           "the part, which is continued",
+           f"{WHEELS}::test_a_download_that_broke_off_is_continued[server knows ranges]"),
+    Proved("bundle.wheel_hash", "a wheel that is not the locked one", "other bytes under its name", "nothing is kept",
+           f"{WHEELS}::test_a_file_with_another_hash_is_never_kept"),
+    Proved("bundle.wheels", "a wheel that no index has", "it is removed", "no bundle is signed",
+           f"{WHEELS}::test_what_no_index_has_is_named"),
     # Looking for drift.
     Proved("drift.check", "a search for drift that would change hosts", "no `--check`", NOTHING,
            f"{DRIFT}::test_without_check_mode_it_refuses_and_names_the_command", 1),

@@ -248,7 +248,7 @@ def test_a_damaged_record_stops_a_run_before_it_changes_anything(host: Host) -> 
 @pytest.mark.parametrize("name", PLAYBOOKS)
 def test_every_play_that_changes_hosts_takes_it_before_any_other_role(name: str) -> None:
     reading = {"preflight", "plan", "report", "lock", "kickstart", "drift", "sbom", "advisories"} | {
-        "upgrade_plans", "patch_due",
+        "upgrade_plans", "patch_due", "bundle",
     }  # fmt: skip
     for play in yaml.safe_load((REPOSITORY / f"playbooks/{name}.yml").read_text()):
         if "ansible.builtin.import_playbook" in play:

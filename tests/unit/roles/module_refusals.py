@@ -21,6 +21,32 @@ MODULE_REFUSALS = {
     ("apt_components", "No configured apt source is"): "by hand: root configures the mirror (test_apt_components.py)",
     ("apt_components", "With the components"): "look: the mirror has no such component; nothing was left behind",
     (
+        "bundle_files",
+        "{} has no room",
+    ): "by hand: whoever owns the node makes room, a rerun goes on with what is missing",
+    (
+        "bundle_files",
+        "Files are not those",
+    ): "by hand: the bundle is copied again from where it was made (test_bundle_files.py)",
+    ("bundle_files", "{}: no room"): "by hand: the operating system's reason (full), a rerun",
+    ("bundle_files", "The bundle's files cannot"): "by hand: the operating system's reason (read-only), a rerun",
+    ("bundle_make", "str(error)"): "test_bundle_making.py: each names the file and the next step",
+    ("bundle_make", "No room for the bundle"): "by hand: the operating system's reason (full), a rerun",
+    (
+        "bundle_make",
+        "The bundle cannot be written",
+    ): "by hand: the operating system's reason (full, read-only), a rerun",
+    ("bundle_make", "bundle_make runs on the controller"): ARGUMENT,
+    ("bundle_packages", "str(error)"): "test_bundle_making.py: each names the file and the next step",
+    (
+        "bundle_packages",
+        "The packages cannot be copied",
+    ): "by hand: the operating system's reason (full, read-only), a rerun",
+    ("bundle_packages", "This machine has no dnf"): "by hand: another machine goes into bundle_builders",
+    ("bundle_packages", "Packages for the bundle cannot"): "by hand: the operating system's reason, a rerun",
+    ("bundle_use", "bundle_use runs on the controller"): ARGUMENT,
+    ("package_sources", "The node's repositories cannot"): "by hand: the operating system's reason, a rerun",
+    (
         "dnf_module_stream",
         "{} [driver.stream]",
     ): "test_dnf_module_stream.py: the stream, the variable, the command or dnf's own words",

@@ -50,6 +50,9 @@ SAME = {
     "preflight_judges_only",
     # The playbooks decide it; tests/faults/test_settled_host.py enters every role.
     "preflight_settled_ends_play",
+    # A scenario with a route out needs no bundle; tests/faults/test_offline_host.py has none.
+    "gpuwright_bundle",
+    "gpuwright_bundle_signer",
     "gpuwright_full",
     "system_tuning_state",
     "system_tuning_scratch_serial",

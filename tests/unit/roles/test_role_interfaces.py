@@ -156,7 +156,7 @@ def test_every_entry_point_has_a_spec() -> None:
 
 
 LAYERS = ("system", "framework", "model", "verify")
-FIRST = ("preflight", "operator_lock")
+FIRST = ("preflight", "operator_lock", "bundle")
 
 
 def load_plays(name: str) -> list[dict]:

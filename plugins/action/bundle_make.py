@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a bundle on a connected controller: keep a host's question, or get the wheels and sign the list."""
+
+from __future__ import annotations
+
+import datetime
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+from ansible.parsing.ajson import AnsibleJSONEncoder
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle import making
+from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.listing import BundleError
+
+SPEC: dict[str, Any] = {
+    "folder": {"type": "path", "required": True},
+    "question": {"type": "dict", "default": {}},
+    "key": {"type": "path", "default": ""},
+    "days": {"type": "int", "default": 90},
+}
+
+
+class ActionModule(ActionBase):
+    """`bundle_make:` of a task; the module of the same name documents it."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(SPEC)
+        options = json.loads(json.dumps(options, cls=AnsibleJSONEncoder, vault_to_text=True))
+        host = (task_vars or {})["inventory_hostname"]
+        try:
+            return {**result, **self._made(options, host)}
+        except BundleError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                return {
+                    **result,
+                    "failed": True,
+                    "msg": f"No room for the bundle: {error}. Make room and run again; the rest is kept [bundle.space]",
+                }
+            return {
+                **result,
+                "failed": True,
+                "msg": f"The bundle cannot be written: {error}. Mend that and run again [bundle.files]",
+            }
+
+    def _made(self, options: dict[str, Any], host: str) -> dict[str, Any]:
+        places, dry = making.Places(Path(options["folder"])), self._task.check_mode
+        if options["question"]:
+            if dry:
+                making.check_question(options["question"], host)
+                return {"changed": False}
+            return {"changed": making.write_question(places, host, options["question"])}
+        questions = making.read_questions(places)
+        if not dry:
+            places.bundle.mkdir(parents=True, exist_ok=True)
+        wheels = making.get_wheels(places, questions, self._display.display, dry)
+        if dry:
+            return {"changed": False}
+        now = datetime.datetime.now(datetime.timezone.utc)
+        changed = making.finished(places, wheels, Path(options["key"]), options["days"], now)
+        return {"changed": changed, "signer": making.public_fingerprint(Path(options["key"]))}

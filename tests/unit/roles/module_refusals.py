@@ -56,6 +56,8 @@ MODULE_REFUSALS = {
         "files",
         "{} was not brought up to date",
     ): "test_files.py: the path, what is in the way or the system's reason, a rerun",
+    ("kept_driver", "str(error)"): "test_kept_driver.py: each names what is missing and the next step",
+    ("kept_driver", "What is kept cannot"): "by hand: the operating system's reason (full, read-only), a rerun",
     ("version_hold", "The holds of {} in {}: {}"): "test_holds.py: the file and rpm's or dpkg's own words",
     ("gpu_expectations", "{} [verify.expectations]"): "test_gpu_verify.py: the value and what it may be are named",
     ("gpu_scan", "gpu-doctor.pyz cannot be built"): "by hand: the sentence names the file of the controller",

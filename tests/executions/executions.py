@@ -1,12 +1,17 @@
-"""A callback that notes each task that was executed on a node, as one line of JSON in the file $EXECUTIONS."""
+"""A callback that notes each task that was executed on a node, as one line of JSON in $EXECUTIONS.
+
+That is a file, or, where it ends with a slash, a folder with a file for each run: TIME-PLAYBOOK.jsonl.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
+from ansible import context
 from ansible.plugins.callback import CallbackBase
 
 
@@ -18,6 +23,14 @@ class CallbackModule(CallbackBase):
     CALLBACK_NAME = "executions"
     CALLBACK_NEEDS_ENABLED = False
 
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        place = os.environ["EXECUTIONS"]
+        self._file = Path(place)
+        if place.endswith("/"):
+            mode = "check-" * bool(context.CLIARGS.get("check"))
+            self._file /= f"{time.time_ns()}-{mode}{Path(playbook._file_name).stem}.jsonl"
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+
     def v2_runner_on_ok(self, result: Any) -> None:
         task = result._task
         role = task._role.get_name(include_role_fqcn=False) if task._role else ""
@@ -26,5 +39,5 @@ class CallbackModule(CallbackBase):
             executed = "invocation" in one or task.action.rpartition(".")[2] in ("raw", "fetch")
             if executed and not task.delegate_to:
                 line = [result._host.get_name(), task.action.rpartition(".")[2], role, bool(one.get("changed"))]
-                with Path(os.environ["EXECUTIONS"]).open("a") as file:
+                with self._file.open("a") as file:
                     file.write(json.dumps(line) + "\n")

@@ -12,7 +12,7 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-fleet test-container test-real test-systems test-vm test-numa bench-runtime \
+.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-fleet test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime \
   bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
@@ -107,6 +107,9 @@ test-vm: venv ## slower: Debian 12 in a virtual machine: boot loader, real reboo
 
 test-numa: venv ## slower: gpu-run on a kernel with two NUMA nodes, in a virtual machine: full nodes, policies, far memory (qemu)
 	@$(RUN) numa
+
+test-blank-disk: venv ## slower: an empty disk, Debian's installer with a preseed, site.yml, in a virtual machine (qemu); the driver in an image
+	@$(RUN) blank-disk
 
 fleet-up: venv packages ## start the demo's hosts without touching them
 	@$(FLEET_TOOL) build

@@ -353,6 +353,14 @@ def numa(suite: Suite) -> None:
         suite.add("what the virtual machine needs", False)
 
 
+def blank_disk(suite: Suite) -> None:
+    """From an empty disk to a verified node, at most 150 minutes where it is emulated; then an image."""
+    if call("tests/vm/install-packages"):
+        pytest_suite(suite, "blank-disk", sys.executable, "-x", "-s", "tests/blank_disk")
+    else:
+        suite.add("what the virtual machine needs", False)
+
+
 SUITES: dict[str, Callable[[Suite], None]] = {
     "lint": lint,
     "unit": unit,
@@ -369,13 +377,14 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "systems": systems,
     "vm": vm,
     "numa": numa,
+    "blank-disk": blank_disk,
 }
 NEEDS_FLEET = (
     *("molecule", "collection", "system", "interruptions"),
     *("faults", "world", "real", "systems", "container", "schedulers"),
 )
 # Lanes besides `all`, which must stay short enough to be run before every change.
-SLOW = ("faults", "world", "real", "systems", "container", "schedulers", "vm", "numa")
+SLOW = ("faults", "world", "real", "systems", "container", "schedulers", "vm", "numa", "blank-disk")
 # Beside another kind in `all`: it waits for one host most of the time, as that does.
 BESIDE = {"system": "collection", "interruptions": "collection"}
 # As at a hardened site: nothing may depend on UTC, or on files being readable by default.

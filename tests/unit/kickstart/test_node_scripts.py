@@ -18,7 +18,7 @@ from machines import CASES, COMMIT, DISK, ODD_KEY, PULL, key, scripts, units, va
 
 BIN = Path(sys.executable).parent
 # What the scripts call and what only an installed system has: each writes down how it was called.
-CALLED = ("restorecon", "systemctl", "visudo", "update-initramfs", "chown", "getent")
+CALLED = ("restorecon", "systemctl", "visudo", "update-initramfs", "chown", "getent", "useradd", "usermod")
 ROOTS = r"(?<![\w./\"=])/(etc|home|lib/modules|scratch|sys|dev/disk)(?=[/\s\"'])"
 
 
@@ -108,6 +108,19 @@ def test_a_node_of_el_after_its_installation(system: Callable[[str], System]) ->
     ]
 
 
+def test_the_script_makes_the_account_that_debians_installer_would_refuse(system: Callable[[str], System]) -> None:
+    node = system("12")
+    entry = f"admin:x:1000:1000::{node.root}/home/admin:/bin/bash"
+    node.write("bin/useradd", f"#!/bin/sh\necho useradd \"$@\" >> '{node.root}/called'\n: > '{node.root}/made'\n")
+    node.write("bin/getent", f"#!/bin/sh\n[ -e '{node.root}/made' ] && echo '{entry}'\n")
+    done = node.run(scripts("debian-12")["post"])
+    assert done.returncode == 0, done.stderr
+    assert node.read("called").splitlines()[1:3] == [
+        "useradd --create-home --shell /bin/bash --groups sudo admin",
+        "usermod --password ! admin",
+    ]
+
+
 def test_labels_that_cannot_be_set_end_nothing(system: Callable[[str], System]) -> None:
     """The installation is otherwise finished; the log says it."""
     node = system("8.8")
@@ -136,6 +149,7 @@ def test_a_node_of_debian_after_its_installation(system: Callable[[str], System]
     )
     assert "policy drop" in node.read("etc/nftables.conf") and "tcp dport 22 accept" in node.read("etc/nftables.conf")
     called = node.read("called").splitlines()
+    assert "usermod --password ! admin" in called and not [line for line in called if line.startswith("useradd")]
     assert "update-initramfs -u" in called and "systemctl enable nftables.service chrony.service ssh.service" in called
 
 

@@ -102,8 +102,12 @@ def test_the_answers_are_those_of_the_host(read, system: str) -> None:
     assert values["mirror/suite"] == {"debian-12": "bookworm", "debian-13": "trixie"}[system]
     # To which apt-setup adds /debian-security (generators/91security).
     assert values["apt-setup/security_host"] == "mirror.example.com/pub"
-    assert (values["passwd/root-login"], values["passwd/user-password-crypted"]) == ("false", "!")
-    assert read(text(system, "password"))["passwd/user-password-crypted"] == HASH
+    # Root is locked; user-setup 1.107 takes "!" for a password that is missing, and asks.
+    assert (values["passwd/root-password-crypted"], values["passwd/make-user"]) == ("!!", "false")
+    # The script makes the account: user-setup refuses names such as admin (reserved-usernames).
+    assert "passwd/username" not in values
+    assert "usermod --password '!' admin\n" in scripts(system)["post"]
+    assert f"usermod --password '{HASH}' admin\n" in scripts(system, "password")["post"]
     assert "netcfg/get_ipaddress" not in read(text(system))
     # netcfg finds the interface with this address (netcfg-common.c, parse_bootif).
     assert read(text(system, interface="0c:42:a1:00:00:01"))["netcfg/choose_interface"] == "0c:42:a1:00:00:01"

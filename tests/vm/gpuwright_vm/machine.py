@@ -32,13 +32,14 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Board:
-    """qemu's words for processors and memory, and the GPU's slot.
+    """qemu's words for processors and memory, the GPU's slot, and the serial number by which udev names the disk.
 
     The memory is shared (memfd), since the process of the GPU maps it, as any device would see it.
     """
 
     words: tuple[str, ...]
     slot: str = "bus=pci.0"
+    serial: str = ""
 
 
 ONE_NODE = Board(
@@ -57,6 +58,7 @@ def command(board: Board, disk: Path, accelerator: str, console: Path, port: int
         # No wider vectors than most programs need. Tried once beside `max`, it was not slower; more is not known.
         "tcg": ["-accel", "tcg,thread=multi", "-cpu", "Nehalem"],
     }
+    serial = f",serial={board.serial}" if board.serial else ""
     return [
         *("nice", "qemu-system-x86_64", "-name", HOST, *board.words, *model[accelerator]),
         *("-nodefaults", "-display", "none"),
@@ -64,7 +66,7 @@ def command(board: Board, disk: Path, accelerator: str, console: Path, port: int
         *("-drive", f"file={disk},format={FORMATS[disk.suffix]},if=none,id=disk,cache=unsafe,discard=unmap"),
         *("-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{port}-:22"),
         # Where there is a second bus, qemu would choose that one.
-        *("-device", "virtio-blk-pci,drive=disk,bus=pci.0", "-device", "virtio-net-pci,netdev=net,bus=pci.0"),
+        *("-device", f"virtio-blk-pci,drive=disk,bus=pci.0{serial}", "-device", "virtio-net-pci,netdev=net,bus=pci.0"),
         *("-device", "virtio-rng-pci,bus=pci.0", "-device", f"x-pci-proxy-dev,fd={gpu},{board.slot}"),
     ]  # fmt: skip
 
@@ -141,15 +143,38 @@ class Machine:
             if condition():
                 return
             time.sleep(3)
-        console = self.console.read_text(errors="replace")[-2000:]
+        raise MachineError(f"The machine is not there after {BOOT_SECONDS} s. {self.last_words()}")
+
+    def last_words(self) -> str:
+        """What qemu said, and the end of the console."""
         qemu = (self.state / "qemu.log").read_text()[-500:]
-        raise MachineError(f"The machine is not there after {BOOT_SECONDS} s. {qemu}\nEnd of its console:\n{console}")
+        return f"{qemu}\nEnd of its console:\n{self.console.read_text(errors='replace')[-2000:]}"
+
+    def learn_host_key(self) -> None:
+        """Trust the host key that it shows now, as a person does at the first login to a new server."""
+        words = ["ssh-keyscan", "-T", "10", "-t", "ed25519", "-p", str(self.port), "127.0.0.1"]
+
+        def learned() -> bool:
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            keys = [line.split(" ", 1)[1] for line in done.stdout.splitlines() if not line.startswith("#")]
+            self.known_hosts.write_text("".join(f"vm {key}\n" for key in keys))
+            return bool(keys)
+
+        self.wait_for(learned)
 
     def copy(self, folder: Path, place: str) -> None:
         """A folder's files, to a folder in the machine."""
         words = self.ssh(f"sudo mkdir -p {place} && sudo tar -x -C {place}")
         with subprocess.Popen(["tar", "-c", "-C", str(folder), "."], stdout=subprocess.PIPE) as packing:
             subprocess.run(words, stdin=packing.stdout, check=True)
+
+    def wait_off(self, seconds: float) -> None:
+        """Until it switches itself off. MachineError where it has not done so after that time."""
+        assert self.process
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise MachineError(f"The machine still runs after {seconds} s. {self.last_words()}") from None
 
     def power_off(self) -> None:
         """Shut down, so that everything is on the disk."""

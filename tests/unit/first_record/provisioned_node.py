@@ -35,6 +35,7 @@ class Node:
     def write(self, path: str, text: str) -> None:
         (self.root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path[1:]).write_text(text)
+        (self.root / path[1:]).chmod(0o644)
 
     def look(self, family: str, root: str, known: Any = None) -> dict[str, Any]:
         return real_look(family, root, known, lambda family: dict(self.packages))

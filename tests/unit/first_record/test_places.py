@@ -26,10 +26,19 @@ def tasks(part: Any) -> Iterator[dict[str, Any]]:
             yield from tasks(each.get(word))
 
 
+def entries(task: dict[str, Any]) -> list[str]:
+    """The paths that a task of the module files writes, as far as they stand in it."""
+    given = task.get("gpuwright.node.files", {}).get("entries", [])
+    return [str(entry["path"]) for entry in given if isinstance(entry, dict) and entry.get("state") != "absent"]
+
+
 def written() -> Iterator[tuple[str, str]]:
     """(file of the role, the literal beginning of a path that one of its tasks writes)"""
     for file in sorted((REPOSITORY / "roles").glob("*/tasks/*.yml")):
         for task in tasks(yaml.safe_load(file.read_text())):
+            for path in entries(task):
+                if path.startswith("/"):
+                    yield f"{file.parts[-3]}/{file.name}", path.partition("{{")[0]
             for name, parameter in PARAMETERS.items():
                 for prefix in ("ansible.builtin.", "gpuwright.node."):
                     value = (task.get(prefix + name) or {}).get(parameter, "") if prefix + name in task else ""

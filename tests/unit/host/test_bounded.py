@@ -150,8 +150,8 @@ def test_nothing_can_be_asked_of_the_caller():
 
 
 def test_messages_are_not_translated(monkeypatch):
-    monkeypatch.setenv("LANGUAGE", "de")
-    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    # Not in the C library's own environment: it would keep a German strerror for all tests that follow in this process.
+    monkeypatch.setattr(os, "environ", {**os.environ, "LANGUAGE": "de", "LC_ALL": "de_DE.UTF-8"})
     assert run_bounded(shell("echo $LANGUAGE,$LC_ALL"), 5).stdout == ",C.UTF-8\n"
 
 

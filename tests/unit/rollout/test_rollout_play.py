@@ -9,6 +9,8 @@ from conftest import REPOSITORY
 
 LAYERS = ("system", "framework", "model", "verify")
 FIRST = ["gpuwright.node.preflight", "gpuwright.node.operator_lock"]
+# In each play that installs; in the rollout's one play, once.
+BUNDLE = {"role": "gpuwright.node.bundle", "tags": ["always"]}
 # Only the first play of site.yml checks hosts, as the rollout's one play does by default.
 ONLY_LATER = {"preflight_host_checks": False}
 # verify.yml by itself judges nodes that this version does not install; a rollout installs.
@@ -30,13 +32,13 @@ def test_its_roles_are_those_of_the_layers_in_their_order() -> None:
     for layer in LAYERS:
         (play,) = plays(layer)
         assert play["roles"][:2] == begin
-        own += play["roles"][2:]
+        own += [entry for entry in play["roles"][2:] if entry != BUNDLE]
         left_out = (ONLY_LATER, ONLY_JUDGED, ONLY_LISTS)
         variables = {name: value for name, value in play["vars"].items() if {name: value} not in left_out}
         assert variables.items() <= rollout["vars"].items()
         for key in ("become", "gather_facts", "environment"):
             assert play[key] == rollout[key], (layer, key)
-    assert rollout["roles"] == begin + own
+    assert rollout["roles"] == [*begin, BUNDLE, *own]
 
 
 def test_the_environment_is_switched_when_site_yml_switches_it() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import signal
 from pathlib import Path
 
@@ -39,10 +38,9 @@ def test_the_installed_service_is_read_as_it_is(host):
         "__model_trainer_group": "trainer",
         "model_trainer_runs_dir": "/srv/gan/runs",
         "__model_trainer_venv": "/opt/gpuwright/venvs/current",
-        "item": "train-gan@.service",
+        "unit": "train-gan@",
     }
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["regex_replace"] = lambda text, pattern, new: re.sub(pattern, new, text)
     text = environment.from_string(TEMPLATE.read_text()).render(variables)
     host.put(UNIT, text)
     service = read_service(UNIT, host.root)

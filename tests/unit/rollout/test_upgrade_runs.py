@@ -171,7 +171,7 @@ def test_the_layers_are_those_of_site_yml() -> None:
     layers = yaml.safe_load((REPOSITORY / "roles/upgrade/vars/main.yml").read_text())["__upgrade_layers"]
     (rollout,) = yaml.safe_load((REPOSITORY / "playbooks/rollout_batches.yml").read_text())
     roles = [entry["role"].rpartition(".")[2] for entry in rollout["roles"]]
-    assert roles == ["preflight", "operator_lock", *layers, "verify"]
+    assert roles == ["preflight", "operator_lock", "bundle", *layers, "verify"]
 
 
 def test_the_difference_is_printed_for_all_hosts_before_any_is_changed() -> None:

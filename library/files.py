@@ -85,7 +85,7 @@ import grp
 import json
 import pwd
 from operator import itemgetter
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
@@ -113,7 +113,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    paths, diff = [], []
+    paths: List[str] = []
+    diff: List[Dict[str, Any]] = []
     for entry in filter(itemgetter("path"), module.params["entries"]):
         try:
             wanted = wanted_of(entry, module.params)

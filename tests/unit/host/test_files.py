@@ -140,9 +140,12 @@ def test_a_reader_never_finds_half_a_file_or_no_link(tmp_path: Path, monkeypatch
     target.write_text("old")
     link.symlink_to("old")
     seen = []
-    monkeypatch.setattr(
-        os, "rename", lambda old, new: seen.append((Path(new).name, os.path.lexists(new))) or Path(old).replace(new)
-    )
+
+    def rename(old: str, new: str) -> None:
+        seen.append((Path(new).name, os.path.lexists(new)))
+        Path(old).replace(new)
+
+    monkeypatch.setattr(os, "rename", rename)
     ids = os.geteuid(), os.getegid()
     for one in (
         placing.Wanted(str(target), "file", b"new", "", 0o644, *ids),

@@ -30,7 +30,7 @@ HOLES = (
     Hole(REMOVED, "newer driver", "before ", "mirror gone"),
     Hole(REMOVED, "older driver", "in the package transaction", "controller lost"),
     Hole(OPEN, "newer driver", "before 'Select the module stream", "SIGKILL to the controller"),
-    Hole(OPEN, "older driver", "before 'Write the locks of driver'", "everything killed"),
+    Hole(OPEN, "older driver", "before 'Hold or release the packages of driver'", "everything killed"),
     Hole(SOURCE, "another mirror", "before ", "mirror answers 503"),
     Hole(SOURCE, "another mirror", "before 'Configure the repository", "controller lost"),
     Hole(CURRENT, "environment", "before 'Make it the current environment", "controller lost"),

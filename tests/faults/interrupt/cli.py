@@ -13,7 +13,7 @@ from interrupt.choice import at_a_place, each_kind, everything, near, sampled
 from interrupt.code import fingerprint
 from interrupt.exercise import CACHE, Outcome, Pair, exercise, reference
 from interrupt.host import REPO_ROOT, Host, remove_old
-from interrupt.steps import STEPS, Inside, Step
+from interrupt.steps import BY_NAME, STEPS, Inside, Step
 
 ATTEMPTS = 3
 
@@ -73,6 +73,11 @@ def show(pair: Pair, found: Outcome) -> None:
         print(f"      first run: {found.said}\n      plain run: {found.said_again}", flush=True)
 
 
+def code_of(name: str) -> str:
+    """The fingerprint of a step; "" where there is none of that name any more."""
+    return fingerprint(BY_NAME[name]) if name in BY_NAME else ""
+
+
 def may_have(step: Step, point: str) -> bool:
     """Whether a point of this name can be one of the step's: a whole one begins with the step's name."""
     return ": " not in point or point.startswith(f"{step.name}: ")
@@ -116,6 +121,9 @@ def main(arguments: list[str] | None = None) -> int:
     until = time.monotonic() + 60 * options.minutes
     CACHE.mkdir(parents=True, exist_ok=True)
     remove_old()
+    void = 0 if options.no_record else results.remove_void(code_of)
+    if void:
+        print(f"{void} earlier results are of other code, and were removed", flush=True)
     host = Host(part)
     host.start()
     bad = tried = 0

@@ -20,9 +20,10 @@ run again, with nothing done in between**. It has to end with status 0 and leave
 it: packages with versions, files with mode, owner and content, units and which of them run, links, holds, module
 streams, users, keys, repositories, kernel arguments, half-made folders, locks.
 
-`make interrupt-all` tries what is missing here, `make interrupt POINT=... FAULT=... SEED=...` repeats one. The hosts
-are containers ([tests/fleet/README.md](../tests/fleet/README.md)); for a power cut their root is a file system of its
-own, which loses what was not yet written to it.
+A result counts for the code that it exercised: `make interrupt-all` removes those of earlier code and tries what is
+then missing here; `make interrupt POINT=... FAULT=... SEED=...` repeats one. The hosts are containers
+([tests/fleet/README.md](../tests/fleet/README.md)); for a power cut their root is a file system of its own, which loses
+what was not yet written to it.
 """
 
 HOLES_HEAD = """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -38,10 +39,26 @@ def read(file: Path = FILE) -> list[Result]:
 
 def add(result: Result, file: Path = FILE) -> None:
     """Put a result in the place of an earlier one of the same pair; several runs may do so at a time."""
-    with file.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(file):
         kept = [each for each in read(file) if (each.point, each.fault) != (result.point, result.fault)]
         write([*kept, result], file)
+
+
+def remove_void(code_of: Callable[[str], str], file: Path = FILE) -> int:
+    """Remove results of other code than `code_of` the point's step has now; how many there were."""
+    with alone(file):
+        rows = read(file)
+        kept = [each for each in rows if each.code == code_of(each.point.partition(": ")[0])]
+        if len(kept) < len(rows):
+            write(kept, file)
+    return len(rows) - len(kept)
+
+
+@contextmanager
+def alone(file: Path) -> Iterator[None]:
+    with file.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def write(results: Iterable[Result], file: Path) -> None:

@@ -185,6 +185,17 @@ def test_a_later_result_takes_the_place_of_an_earlier_one(tmp_path: Path) -> Non
     ]
 
 
+def test_results_of_other_code_are_removed_and_the_rest_is_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    for each in (result(), result(point="CUDA: before 'x'", code="old"), result(point="CUDA: before 'y'", code="new")):
+        results.add(each, file)
+    now = {"driver": "c", "CUDA": "new"}
+    assert results.remove_void(now.__getitem__, file) == 1
+    assert [each.point for each in results.read(file)] == ["CUDA: before 'y'", "driver: in the build"]
+    written = file.stat().st_mtime_ns
+    assert results.remove_void(now.__getitem__, file) == 0 and file.stat().st_mtime_ns == written
+
+
 @pytest.mark.parametrize(
     ("fault", "interrupted", "again", "differences", "outcome"),
     [

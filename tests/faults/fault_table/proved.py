@@ -226,6 +226,8 @@ ROWS = (
            f"{PATCH}::test_a_kernel_that_panics_leaves_the_old_one_verified"),
     Proved("patch.panic", "a new kernel that panics", "the old one comes up", "the old kernel, verified",
            f"{PATCH}::test_a_kernel_that_panics_leaves_the_old_one_verified"),
+    Proved("patch.default", "a new kernel that does not become the default", "grub keeps the old one",
+           "the new kernel runs, verified", f"{PATCH}::test_a_new_kernel_that_does_not_become_the_default_is_named"),
     Proved("patch.not_returned", "a node that stays under the new kernel", "no reboot brings the old one",
            "the old kernel is the default", f"{PATCH}::test_a_host_that_stays_under_the_new_kernel_is_named"),
     refused("contact.sudo_password", "sudo wants a password", "no NOPASSWD, and none given",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,28 @@ def test_a_host_that_stays_under_the_new_kernel_is_named(patches: Patches) -> No
     done = patches.play("patch")
     assert done.returncode == 2 and "[patch.not_returned]" in done.stdout, done.stdout
     assert table(done.stdout)["failed"] == "a1"
+
+
+def test_a_new_kernel_that_does_not_become_the_default_is_named(
+    patches: Patches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has passed, and grub still starts the old one: at the next power cut nobody would expect that."""
+    settle = yaml.safe_load((REPOSITORY / "roles/patch/tasks/settle.yml").read_text())
+    patches.site.tasks("patch", settle, "settle.yml")
+    # This machine takes the node's place: its own grub stays as it is.
+    trial = tmp_path / "trial.cfg"
+    trial.touch()
+    own = tmp_path / "roles/patch/vars/main.yml"
+    own.write_text(own.read_text().replace("/etc/default/grub.d/gpuwright-patch.cfg", str(trial)))
+    program = tmp_path / "bin/update-grub"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    done = patches.play("patch", "-l", "a1")
+    assert done.returncode == 2 and "[patch.default]" in done.stdout, done.stdout
+    assert "is still the default" in " ".join(done.stdout.split())
+    assert not trial.exists() and table(done.stdout) == {"failed": "a1"}
 
 
 def test_check_mode_says_what_is_due_and_touches_nothing(patches: Patches) -> None:

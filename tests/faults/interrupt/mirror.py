@@ -22,7 +22,8 @@ from urllib.parse import unquote, urlsplit
 MOODS = ("well", "gone", "503", "slow", "truncated", "altered", "cut")
 PACKAGES = (".rpm", ".deb", ".whl")
 PIECE = 65536
-SLOW_S = 20.0
+# In so many pieces: a link that is slow sends something all the time, and one that is silent is a broken one.
+SLOW_S, SLOW_PIECES = 20.0, 40
 
 
 class Mirror(SimpleHTTPRequestHandler):
@@ -73,9 +74,10 @@ class Mirror(SimpleHTTPRequestHandler):
         size = source.seek(0, 2)
         source.seek(0)
         end = size // 2 if mood in ("cut", "truncated") else size
+        most = size // SLOW_PIECES + 1 if mood == "slow" else PIECE
         sent = 0
         while sent < end:
-            piece = source.read(min(PIECE, end - sent))
+            piece = source.read(min(most, end - sent))
             if mood == "altered" and sent <= size // 2 < sent + len(piece):
                 middle = size // 2 - sent
                 piece = piece[:middle] + bytes([piece[middle] ^ 0xFF]) + piece[middle + 1 :]

@@ -93,6 +93,8 @@ def test_what_is_there_is_kept_before_the_first_change_and_said_in_mib(upgrades:
     assert done.returncode == 0, done.stdout
     assert table(done.stdout) == {"done": "a1..a3"}
     assert upgrades.kept() == ["kept", "closed"] * 3
+    # Each layer stands on the one before.
+    assert reached(done.stdout) == dict.fromkeys(THREE, ["system", "framework", "model", "verify"])
     text = " ".join(done.stdout.split())
     assert "Kept for the way back: driver 570.172.08, 2 packages, 312 MiB" in text
     # The difference of all hosts is on the screen before the first one is changed.

@@ -48,9 +48,9 @@ def machine() -> dict[str, Any]:
 
 
 @contextmanager
-def measured(found: dict[str, Any]) -> Iterator[None]:
+def measured(found: dict[str, Any], note: str) -> Iterator[None]:
     """Note the machine and its load before and after in `found`."""
-    found["measured"] = machine()
+    found["measured"] = machine() | ({"note": note} if note else {})
     start = time.monotonic()
     yield
     found["measured"] |= {"load after": round(os.getloadavg()[0], 1), "minutes": round((time.monotonic() - start) / 60)}
@@ -164,9 +164,9 @@ def on_hosts(count: int, options: argparse.Namespace, kept: Path) -> None:
     """The part "hosts" for one number of hosts; what is complete is written at once, as a run takes long."""
     from figures import summary, verdicts
 
-    hosts = Hosts(count, options.arms.split(","), kept)
+    hosts = Hosts(count, [arm for arm, slug in SLUGS.items() if slug in options.arms.split(",")], kept)
     found: dict[str, Any] = {"rounds": options.rounds, "repeats": options.repeats, "changes": options.changes}
-    found["measured"] = machine()
+    found["measured"] = machine() | ({"note": options.note} if options.note else {})
     start = time.monotonic()
 
     def save() -> None:
@@ -193,22 +193,24 @@ def on_hosts(count: int, options: argparse.Namespace, kept: Path) -> None:
         hosts.down()
 
 
-def on_endpoints(count: int, repeats: int, forks: int, kept: Path) -> dict[str, Any]:
+def on_endpoints(count: int, options: argparse.Namespace, kept: Path) -> dict[str, Any]:
     """The part "endpoints": `count` addresses of one container, which answer from what was recorded."""
     from figures import summary
 
     if not (kept / "answers").exists():
         raise SystemExit("No answers were recorded of this state of the code: measure the part hosts first.")
     fleet = Fleet("many", 1)
-    found: dict[str, Any] = {"hosts": count, "forks": forks, "repeats": repeats}
+    found: dict[str, Any] = {"hosts": count, "forks": options.forks, "repeats": options.repeats}
     values: Values = {OURS: {}}
     try:
         fleet.make_bare()
         give(fleet, kept / "answers")
         inventory = add_addresses(fleet, count)
-        with measured(found):
-            for _repeat in range(repeats):
-                cost = once(f"{count} endpoints", fleet, gpuwright(inventory, MINUTES, f"--forks={forks}"), count)
+        with measured(found, options.note):
+            for _repeat in range(options.repeats):
+                cost = once(
+                    f"{count} endpoints", fleet, gpuwright(inventory, MINUTES, f"--forks={options.forks}"), count
+                )
                 values[OURS].setdefault("no-op", []).append(cost.values)
                 say(f"{count} endpoints: {cost.values}")
     finally:
@@ -226,13 +228,14 @@ def main() -> int:
     parser.add_argument(
         "--hosts", default="1", help="numbers of hosts, such as 1,10; none leaves them out (default: 1)"
     )
-    parser.add_argument("--arms", default=",".join(SLUGS), help=f"default: {','.join(SLUGS)}")
+    parser.add_argument("--arms", default=",".join(SLUGS.values()), help=f"default: {','.join(SLUGS.values())}")
     parser.add_argument(
         "--endpoints", default="10,100", help="addresses that answer from a stub; none (default: 10,100)"
     )
     parser.add_argument(
         "--forks", type=int, default=25, help="of the runs on endpoints (default: 25, as in ansible.cfg)"
     )
+    parser.add_argument("--note", default="", help="what a reader must know of the machine during this run")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of converge.json, .md and .png")
     parser.add_argument("--raw", type=Path, default=CACHE, help="folder for every single value")
     options = parser.parse_args()
@@ -241,7 +244,7 @@ def main() -> int:
     for count in [int(word) for word in options.hosts.split(",") if word != "none"]:
         on_hosts(count, options, kept)
     for count in [int(word) for word in options.endpoints.split(",") if word != "none"]:
-        found = on_endpoints(count, options.repeats, options.forks, kept)
+        found = on_endpoints(count, options, kept)
         write_all(options.results, {f"endpoints {count}": found})
     result = write_all(options.results, {})
     print("\n".join(goal_lines(result)))

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from converge_text import HEAD, PAPER, STUB, TRIED, WAYS
+from converge_text import ENTERED, HEAD, PAPER, STUB, TRIED, WAYS
 from page import word_of
 
 # Key of a figure, its heading, and a factor for the page.
@@ -20,10 +20,12 @@ KINDS = {
     "controller CPU": "controller, CPU s",
     "target CPU": "target, CPU s",
     "memory": "memory, MiB",
-    "smoke": "smoke test, s",
+    "smoke": "of wall, smoke test, s",
 }
 STEPS = ("first", "second", "no-op", "changed variable")
 OURS, BARE = "gpuwright", "bare script"
+# Modules of a run that enters no role, and some more.
+SHORT = 10
 VERDICT = {True: "met", False: "not met", None: "not measured"}
 
 
@@ -37,8 +39,8 @@ def table(head: list[str], rows: list[list[Any]]) -> str:
 
 
 def number(figure: dict[str, Any] | None) -> str:
-    """Such as "12.3 (11.9 to 14)"; a single run has no interval, and what is 0 in all runs needs none."""
-    if figure is None:
+    """Such as "12.3 (11.9 to 14)"; a single run has no interval, and what is not there is "-"."""
+    if figure is None or figure["median"] == 0:
         return "-"
     low, high = figure["interval"]
     return f"{figure['median']:g}" + ("" if figure["n"] == 1 or low == high else f" ({low:g} to {high:g})")
@@ -55,7 +57,7 @@ def about(found: dict[str, Any]) -> str:
     was = found["measured"]
     return (
         f"Measured {was['date']} in {was['minutes']} minutes, {was['CPU']}, {was['cores']} cores; load average "
-        f"{was['load before']} before and {was['load after']} after"
+        f"{was['load before']} before and {was['load after']} after" + (f" ({was['note']})" if "note" in was else "")
     )
 
 
@@ -77,6 +79,8 @@ def hosts_part(count: int, found: dict[str, Any]) -> list[str]:
             parts += [f"### {TITLES[step]}\n", table(["way", *KINDS.values()], rows)]
     if found["short from"]:
         parts.append(f"Run {found['short from']} was the first that entered no role.\n")
+    if found["arms"].get(OURS, {}).get("no-op", {}).get("modules", {"interval": [0, 0]})["interval"][1] > SHORT:
+        parts.append(ENTERED)
     parts += [verdict_line(row) for row in found["verdicts"]]
     parts += [
         f"* {arm} did not succeed, and was left out from there on:\n\n{block(text)}"
@@ -108,14 +112,14 @@ def verdict_line(row: dict[str, Any]) -> str:
 
 def same_part(found: dict[str, Any]) -> list[str]:
     """What was not the same after the run, though it was meant to be."""
-    parts = ["### Was it the same work?\n"] if found else []
+    parts = ["\n### Was it the same work?\n"] if found else []
     for arm, told in found.items():
         odd = ", ".join(told["packages that differ"]) or "none"
         rows = [f"* {arm}: {told['packages']} packages, of which differ: {odd}. Files that are equal: {told['equal']}."]
         for kind, title in (
             ("differ", "differ"),
             ("only gpuwright", "only after gpuwright"),
-            ("only here", "only here"),
+            ("only here", "only after the other"),
         ):
             names = ", ".join(f"`{name}`" for name in told[kind]["names"])
             more = told[kind]["count"] - len(told[kind]["names"])
@@ -141,47 +145,57 @@ def endpoints_part(result: dict[str, Any]) -> list[str]:
     return [*parts, table(["endpoints", "forks", *heads], rows)]
 
 
+def seen(result: dict[str, Any], place: str, step: str, kind: str, arm: str = OURS) -> dict[str, Any] | None:
+    """A figure; None where it was not measured."""
+    return result.get(place, {}).get("arms", {}).get(arm, {}).get(step, {}).get(kind)
+
+
 def median(result: dict[str, Any], place: str, step: str, kind: str, arm: str = OURS) -> float | None:
     """None where it was not measured."""
-    figure = result.get(place, {}).get("arms", {}).get(arm, {}).get(step, {}).get(kind)
+    figure = seen(result, place, step, kind, arm)
     return None if figure is None else figure["median"]
+
+
+def conditions(result: dict[str, Any], place: str, step: str) -> str:
+    """What a time has to be read with, if anything: that it was one run, and that the machine was busy."""
+    figure, was = seen(result, place, step, "wall"), result.get(place, {}).get("measured")
+    if figure is None or was is None:
+        return ""
+    busy = max(was["load before"], was["load after"]) > was["cores"]
+    return ("" if figure["n"] > 1 else ", one run") + (", on a busy machine" if busy else "")
 
 
 def goal_lines(result: dict[str, Any]) -> list[str]:
     """Each goal with what was measured, as lines of Markdown."""
 
-    def told(title: str, value: float | None, most: float, unit: str) -> str:
-        seen = "-" if value is None else f"{value:.3g}"
-        return line([title, f"at most {most:g}{unit}", seen, VERDICT[None if value is None else value <= most]])
+    def told(title: str, value: float | None, most: float, unit: str, read_with: str = "") -> str:
+        verdict = VERDICT[None if value is None else value <= most]
+        shown = "-" if value is None else f"{value:.3g}"
+        return line([title, f"at most {most:g}{unit}", shown, verdict + ("" if value is None else read_with)])
 
     one, many = "hosts 1", "endpoints 100"
+    noop, first_run, crowd = (conditions(result, *at) for at in ((one, "no-op"), (one, "first"), (many, "no-op")))
     wall, smoke = median(result, one, "no-op", "wall"), median(result, one, "no-op", "smoke")
     first, floor = median(result, one, "first", "wall"), median(result, one, "first", "wall", BARE)
     trained = median(result, one, "first", "smoke") or 0.0
     without = None if wall is None or smoke is None else wall - smoke
     ratio = None if first is None or floor is None else (first - trained) / floor
     cpu, memory = median(result, many, "no-op", "controller CPU"), median(result, many, "no-op", "memory with files")
+    calls, modules = median(result, one, "no-op", "calls"), median(result, one, "first", "modules")
     return [
         line(["what", "goal", "measured", "verdict"]),
         "|---|---|---:|---|",
-        told(
-            "no-op, one host: modules executed on the node, with the smoke test",
-            median(result, one, "no-op", "calls"),
-            5,
-            "",
-        ),
-        told("no-op, one host: wall without the smoke test, goal on a quiet machine", without, 3, " s"),
-        told("the same, gate", without, 6, " s"),
-        told("beside it, the smoke test", smoke, float("inf"), " s")
-        .replace("at most inf s", "shown only")
-        .replace("| met |", "| - |"),
-        told("first run, one host: modules executed on the node", median(result, one, "first", "modules"), 60, ""),
-        told("first run without the smoke test, over the bare script, gate", ratio, 1.15, " times"),
-        told("the same, goal", ratio, 1.10, " times"),
-        told("100 endpoints: controller, CPU seconds for each", cpu, 0.5, " s"),
-        told("the same, stretch", cpu, 0.3, " s"),
+        told("no-op, one host: modules executed on the node, with the smoke test", calls, 5, ""),
+        told("no-op, one host: wall without the smoke test, goal on a quiet machine", without, 3, " s", noop),
+        told("the same, gate", without, 6, " s", noop),
+        line(["beside it, the smoke test", "shown only", "-" if smoke is None else f"{smoke:.3g}", "-"]),
+        told("first run, one host: modules executed on the node", modules, 60, ""),
+        told("first run without the smoke test, over the bare script, gate", ratio, 1.15, " times", first_run),
+        told("the same, goal", ratio, 1.10, " times", first_run),
+        told("100 endpoints: controller, CPU seconds for each", cpu, 0.5, " s", crowd),
+        told("the same, stretch", cpu, 0.3, " s", crowd),
         told("100 endpoints: memory of the controller, files included", memory, 1024, " MiB"),
-        told("100 endpoints that answer from a stub: wall", median(result, many, "no-op", "wall"), 25, " s"),
+        told("100 endpoints that answer from a stub: wall", median(result, many, "no-op", "wall"), 25, " s", crowd),
     ]
 
 

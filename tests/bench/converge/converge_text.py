@@ -6,11 +6,12 @@ Written by `make bench-converge`; do not edit. It is made from the figures in [c
 
 The ways take turns, and another one begins in each round. A figure is the median of its runs, and behind it the
 interval of that median: with fewer than six runs, all of them. Where a step ran only once, there is no interval, and
-nothing is concluded from it. Faster and slower are said where the whole interval of the paired ratios lies on one side
-of 1, equal where both ends lie within 5 % of it; else it is inconclusive. A ratio is the other way's cost over ours.
+the ways are not compared by it. Faster and slower are said where the whole interval of the paired ratios lies on one
+side of 1, equal where both ends lie within 5 % of it; else it is inconclusive. A ratio is the other way's cost over
+ours, in seconds of wall or of CPU time.
 
 Wall time depends on what else the machine does: controller, hosts and mirror share its cores, and where the load
-average is above the number of cores, so do other programs. CPU seconds and counts change little with the load.
+average is above the number of cores, so do other programs. CPU seconds change less with the load, and counts do not.
 """
 
 WAYS = """## The ways
@@ -26,6 +27,7 @@ WAYS = """## The ways
 
 The hosts are containers of the test fleet, stand-ins of RHEL 8 ([what is simulated](../../tests/fleet/README.md)): a
 reboot takes a second or two, and NVIDIA's packages are small, so that neither download nor DKMS hides what a way adds.
+Ratios to the bare script are higher here than on a server, where the same packages take minutes.
 
 * *tasks*: results that are not "skipped", those on the controller included. *modules*: executions on the host as
   `tests/executions` counts them, `raw` and `fetch` included; *calls* leaves these two out. A `copy` counts once,
@@ -38,8 +40,13 @@ reboot takes a second or two, and NVIDIA's packages are small, so that neither d
 * *memory*: the most anonymous memory that the run's processes had at once, each page counted once.
 """
 
+ENTERED = """Not every no-op run of gpuwright was short: at least one entered roles and changed nothing. That is what a
+run does where the node's last check, which its timer starts every five minutes, was neither PASS nor WARN, and a check
+that has too little of a busy machine may end as UNKNOWN. Why these runs did was not examined.
+"""
+
 STUB = """\
-No machine here has room for 100 servers, so these are addresses of one container with one sshd: each is an ssh
+Two cores have no room for 100 servers, so these are addresses of one container with one sshd: each is an ssh
 connection, a login, sudo and a shell of its own, and what the controller sends is what it sends to servers. **The
 answers come from a stub**: in place of Python, a shell script (`tests/bench/converge/target/replay`) reads the module
 and prints what a finished host answered to it in a recorded run. So these runs say what a no-op costs the controller,
@@ -49,10 +56,12 @@ tables above. Here the stub, sshd and sudo share the controller's cores, and the
 
 TRIED = """## What was tried and not used
 
-* **mitogen** is measured above with the stock role. With gpuwright it stops in preflight: it does not find what modules
-  import relatively (`No module named 'ansible.module_utils.gpuwright.bounded'`, mitogen 0.3.54). A run that enters no
-  role executes five modules, so what mitogen saves on each matters for first runs only. Kubespray deprecated its use
-  (kubespray #8147) and later removed it. An option that holds under the whole test suite does not exist yet.
+* **mitogen** 0.3.54 works with ansible-core 2.16.19 for the stock role, which is measured with it above. One no-op run
+  of gpuwright under it, tried by hand and not measured, ended with PASS; an earlier state (commit 06363b1) had stopped
+  in preflight with `No module named 'ansible.module_utils.gpuwright.bounded'`. First runs, reboots, refusals and lost
+  connections under it were not tried, and as an option it would have to hold under the whole test suite. A run that
+  enters no role executes five modules, so mitogen could save on first runs most. Kubespray deprecated it (kubespray
+  #8147) and later removed it.
 * **Strategy free** lets each host go on by itself. In a pilot with equal hosts (10 tasks; 10 and 50 hosts on 2 cores,
   ansible-core 2.19) it took 102 s in place of 107 s at 50 hosts and 23 s in place of 20 s at 10. No public measurement
   of a gain was found. It was not measured again here: a run of gpuwright ends with one table of all hosts, and a

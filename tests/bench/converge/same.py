@@ -53,7 +53,7 @@ def differences(fleets: dict[str, Fleet], ours: str, others: list[str]) -> dict[
     found = {}
     for arm in others:
         theirs = packages_of(ask(arm, LIST_PACKAGES))
-        odd = sorted({*packages.items()} ^ {*theirs.items()})
-        found[arm] = {"packages": len(packages), "packages that differ": [name for name, _version in odd][:MOST_NAMED]}
+        odd = sorted({name for name, _version in {*packages.items()} ^ {*theirs.items()}})
+        found[arm] = {"packages": len(packages), "packages that differ": odd[:MOST_NAMED]}
         found[arm] |= compared(files, sums_of(ask(arm, LIST_FILES)))
     return found

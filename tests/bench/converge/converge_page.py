@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ KINDS = {
 }
 STEPS = ("first", "second", "no-op", "changed variable")
 OURS, BARE = "gpuwright", "bare script"
+# Folder of an environment, which has another name for each plan.
+ENVIRONMENT = re.compile(r"/[0-9a-f]{16}/")
 # Modules of a run that enters no role, and some more.
 SHORT = 10
 VERDICT = {True: "met", False: "not met", None: "not measured"}
@@ -121,7 +124,7 @@ def same_part(found: dict[str, Any]) -> list[str]:
             ("only gpuwright", "only after gpuwright"),
             ("only here", "only after the other"),
         ):
-            names = ", ".join(f"`{name}`" for name in told[kind]["names"])
+            names = ", ".join(f"`{ENVIRONMENT.sub('/*/', name)}`" for name in told[kind]["names"])
             more = told[kind]["count"] - len(told[kind]["names"])
             listed = f": {names}" + (f" and {more} more" if more > 0 else "") if names else ""
             rows.append(f"  {title}: {told[kind]['count']}{listed}.")

@@ -173,7 +173,7 @@ def goal_lines(result: dict[str, Any]) -> list[str]:
 
     def told(title: str, value: float | None, most: float, unit: str, read_with: str = "") -> str:
         verdict = VERDICT[None if value is None else value <= most]
-        shown = "-" if value is None else f"{value:.3g}"
+        shown = "-" if value is None else f"{value:.4g}"
         return line([title, f"at most {most:g}{unit}", shown, verdict + ("" if value is None else read_with)])
 
     one, many = "hosts 1", "endpoints 100"

@@ -13,7 +13,7 @@ CORPUS ?= tests/unit/data
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-fleet test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime \
-  bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
+  bench-converge bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -137,6 +137,10 @@ packages: ## what the containers need from the system's package manager
 # For example BENCH="--rounds 5 --churn-seconds 60 --vs numactl".
 bench-runtime: venv ## gpu-run beside numactl, run_cpu and torchrun; about an hour, mostly allocation churn
 	@PYTHONPATH=tests/node_library:tests $(VENV)/bin/python tests/bench/runtime/bench.py $(BENCH)
+
+# For example BENCH="--rounds 3 --hosts 1,10 --endpoints none".
+bench-converge: venv packages ## what a run costs, beside a bare script and a stock role; 100 ssh endpoints (40 minutes and more; writes docs/benchmarks)
+	@PYTHONPATH=tests/node_library:tests:tests/bench/runtime $(VENV)/bin/python tests/bench/converge/bench_converge.py $(BENCH)
 
 docs: venv ## write the pages, tables and pictures that are made from code and data: docs/compatibility.md, docs/checks.md and the others
 	@$(VENV)/bin/python tools/device_table.py

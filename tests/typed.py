@@ -32,6 +32,7 @@ ALONE = (
     "world",
     "bench/runtime",
     "bench/trainer",
+    "bench/converge",
 )
 
 

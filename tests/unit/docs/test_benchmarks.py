@@ -17,14 +17,14 @@ FOLDER = REPOSITORY / "docs/benchmarks"
 KEPT = sorted(FOLDER.glob("*.json"))
 # A pair is an interval; more numbers in a row are single values.
 MOST_NUMBERS, MOST_BYTES = 2, 20_000
-# Who writes the pages that are a text with figures put in. The launcher's and the trainer's have code of their own, and
-# tests of their own here and in trainer/tests/bench.
+# Who writes the pages that are a text with figures put in. Those of launcher, trainer and converge have code of their
+# own, and tests of their own here, in trainer/tests/bench and in tests/unit/fleet.
 TEXTS = {
     "plan": "tests/bench/plan_on_controller.py",
     "page": "tests/bench/page_speed.py",
     "plan-answers": "tests/bench/plan_time.py",
 }
-OWN_CODE = {"runtime", "trainer"}
+OWN_CODE = {"runtime", "trainer", "converge"}
 # What is said of two arms: one of four words, and the interval that it follows from.
 VERDICT = re.compile(
     r"(faster than|slower than|equal within 5% to|inconclusive beside) .+ "

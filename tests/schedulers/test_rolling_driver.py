@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,20 @@ DRAIN = {"drain_by": "slurm", "drain_owner": "alice", "drain_reason": "driver 58
 NEWER = {"system_driver_branch": "580", "system_driver_allow_stream_switch": True, "system_reboot_policy": "allowed"}
 DRIVER = "cat /sys/module/nvidia/version; cat /proc/sys/kernel/random/boot_id"
 JOB_OUTPUT = "/var/tmp/queued.out"
+# The first job goes on until this file is there.
+END = "/var/tmp/first-job-may-end"
 
 
 def driver_and_boot(host: str) -> tuple[str, str]:
     version, boot = do(host, DRIVER).split()
     return version, boot
+
+
+def end_once_drained(slurm: GpuCluster, job: str) -> None:
+    """The job that runs ends after its node was drained, however long the rollout takes to come to that."""
+    slurm.until(lambda: "drain" in slurm.state(FIRST), "the first node is drained", 300)
+    assert slurm.job_state(job) == "RUNNING"
+    do(FIRST, f"touch {END}")
 
 
 def test_a_driver_changes_in_batches_and_jobs_wait_for_their_node(
@@ -36,12 +46,14 @@ def test_a_driver_changes_in_batches_and_jobs_wait_for_their_node(
     assert {version for version, _boot in before.values()} == {"570.172.08"}
     slurm.sh(CONTROLLER, f"scontrol update NodeName={OTHERS} State=DRAIN Reason='bob: fan'")
     # It runs when the rollout begins; the second one is queued behind it, on the same GPU.
-    running = slurm.job(f"-w {FIRST} --gres=gpu:1", seconds=30)
+    running = slurm.script(f"-w {FIRST} --gres=gpu:1", f"until [ -e {END} ]; do sleep 1; done", "/dev/null")
     slurm.until(lambda: slurm.job_state(running) == "RUNNING", "the job runs")
     waiting = slurm.script(f"-w {FIRST} --gres=gpu:1", DRIVER, JOB_OUTPUT)
-    with slurm.watched() as seen:
+    with ThreadPoolExecutor(1) as pool, slurm.watched() as seen:
+        ended = pool.submit(end_once_drained, slurm, running)
         done = play("playbooks/rollout.yml", gpuwright_batches=[1, "100%"], gpuwright_down_at_once=2)
     assert done.rc == 0, done.output
+    ended.result()
     after = {name: driver_and_boot(name) for name in NAMES}
     assert {version.split(".")[0] for version, _boot in after.values()} == {"580"}, after
     assert not {boot for _version, boot in after.values()} & {boot for _version, boot in before.values()}

@@ -36,6 +36,10 @@ options:
     description: Whether the bundle is for the controller alone, and needs no plans.
     type: bool
     default: false
+  image:
+    description: A container image to be carried along, as C(podman save) writes it; empty for none.
+    type: path
+    default: ""
 attributes:
   check_mode:
     support: full
@@ -67,6 +71,7 @@ SPEC = {
     "days": {"type": "int", "default": 90},
     "pythons": {"type": "list", "elements": "str", "choices": ["3.10", "3.11", "3.12"], "default": []},
     "controller_only": {"type": "bool", "default": False},
+    "image": {"type": "path", "default": ""},
 }
 
 

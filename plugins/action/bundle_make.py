@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.parsing.ajson import AnsibleJSONEncoder
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle import carried, making
+from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle import carried, images, making
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.index import configuration, sources_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.listing import BundleError
 
@@ -22,6 +22,7 @@ SPEC: dict[str, Any] = {
     "days": {"type": "int", "default": 90},
     "pythons": {"type": "list", "elements": "str", "choices": list(carried.PYTHONS), "default": []},
     "controller_only": {"type": "bool", "default": False},
+    "image": {"type": "path", "default": ""},
 }
 
 
@@ -67,7 +68,8 @@ class ActionModule(ActionBase):
         if not dry:
             places.bundle.mkdir(parents=True, exist_ok=True)
         say, sources = self._display.display, sources_of(configuration())
-        own = carried.for_controller(places, options["pythons"], sources, say, dry)
+        own = images.carried_image(places, options["image"], say, dry)
+        own |= carried.for_controller(places, options["pythons"], sources, say, dry)
         wheels = making.get_wheels(places, questions, say, dry)
         if dry:
             return {"changed": False}

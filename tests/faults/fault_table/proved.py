@@ -111,6 +111,8 @@ ROWS = (
            "no bundle is signed", f"{CARRIED}::test_an_installed_collection_that_was_changed_is_not_passed_on"),
     Proved("bundle.folder", "a bundle for the controller where one for nodes is", "`bundle_part=controller`",
            NOTHING, f"{CARRIED}::test_one_for_the_controller_alone_takes_no_place_of_one_for_nodes"),
+    Proved("bundle.image", "a container image that cannot be loaded", "a half of an archive", "no bundle is signed",
+           "tests/unit/bundle/test_bundle_images.py::test_what_cannot_be_loaded_is_named[half]"),
     # Looking for drift.
     Proved("drift.check", "a search for drift that would change hosts", "no `--check`", NOTHING,
            f"{DRIFT}::test_without_check_mode_it_refuses_and_names_the_command", 1),

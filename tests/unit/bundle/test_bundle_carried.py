@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle import carried, collection, making, use
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.index import Sources
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.listing import BundleError
+from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.signature import NAMESPACE, SIGNER
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.verified import verified
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.wheels import read_lock
 from made_bundle import NOW, Key, key
@@ -71,6 +72,17 @@ def test_the_archive_has_what_a_controller_needs_and_nothing_of_the_operator(bui
     for name in ("playbooks/site.yml", "library/bundle_use.py", "requirements/controller.lock"):
         assert name in names
     assert len([name for name in names if re.fullmatch(rf"{collection.WHEELS}/\w+/gan_trainer-.*\.whl", name)]) == 1
+
+
+def test_the_page_names_the_archive_and_starts_nothing_in_the_bundle(built: Path) -> None:
+    """What somebody has added, such as ansible.cfg or a later collection, is not taken for a part of the bundle."""
+    page = (REPOSITORY / "docs/air-gapped.md").read_text()
+    block = page.partition("## Install the controller")[2].split("```")[1]
+    assert f"$B/collection/{built.name}" in block and "*" not in block
+    assert f"-I {SIGNER} -n {NAMESPACE}" in block
+    assert [line for line in block.splitlines() if "cd $B" in line] == [
+        "(cd $B && sha256sum --check --quiet --strict ~/sums)"
+    ]
 
 
 def test_each_file_at_the_top_of_the_checkout_is_carried_or_not() -> None:

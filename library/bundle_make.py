@@ -43,7 +43,7 @@ options:
 attributes:
   check_mode:
     support: full
-    description: Says how much there is to download, and writes nothing.
+    description: Says how much there is to download, and writes nothing but the plans beside the bundle's folder.
 author: The gpuwright developers (@gpuwright)
 """
 

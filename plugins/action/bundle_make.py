@@ -57,10 +57,9 @@ class ActionModule(ActionBase):
     def _made(self, options: dict[str, Any], host: str) -> dict[str, Any]:
         places, dry = making.Places(Path(options["folder"])), self._task.check_mode
         if options["question"]:
-            if dry:
-                making.check_question(options["question"], host)
-                return {"changed": False}
-            return {"changed": making.write_question(places, host, options["question"])}
+            # In check mode, too: the folder with the plans is a cache, and what follows says sizes for them.
+            changed = making.write_question(places, host, options["question"])
+            return {"changed": changed and not dry}
         alone = options["controller_only"]
         if alone:
             making.check_no_plans(places)

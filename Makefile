@@ -160,10 +160,13 @@ checks-tried: venv ## count which broken fields of nvidia-smi's answers are noti
 	@$(VENV)/bin/python tools/checks_tried.py
 
 # For example PACKAGES="lpips==0.1.4 wheels/my_gan-0.1.0-py3-none-any.whl", from the inventory's folder.
-lock: venv ## write requirements/dev.lock and the environments' lock files again, or that of one plan: make lock PLAN=plan.json (needs uv); with PACKAGES="name ..." also one for these packages
+lock: venv ## write requirements/*.lock and the environments' lock files again, or that of one plan: make lock PLAN=plan.json (needs uv); with PACKAGES="name ..." also one for these packages
 ifndef PLAN
 	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --no-annotate --no-header --quiet requirements/dev.in --output-file requirements/dev.lock
+	uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	  --no-annotate --no-header --quiet --constraint requirements/dev.lock requirements/controller.in \
+	  --output-file requirements/controller.lock
 endif
 	$(VENV)/bin/python tools/environments.py $(if $(PLAN),--plan '$(PLAN)') $(if $(PACKAGES),--missing)
 ifdef PACKAGES

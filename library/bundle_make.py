@@ -5,8 +5,9 @@ module: bundle_make
 short_description: Keep what a host asks of a bundle, or finish the bundle and sign it
 description:
   - With O(question), it keeps what a host's plan needs beside the bundle's folder.
-  - Without, it says how much there is to download, downloads the wheels of all plans that were kept, removes what
-    the bundle no longer needs, and writes and signs the list of its files. The same bundle again is left as it is.
+  - Without, it says how much there is to download, downloads the wheels of all plans that were kept and of the
+    controller, adds the collection and its matrix, removes what the bundle no longer needs, and writes and signs the
+    list of its files. The same bundle again is left as it is.
   - Runs on the controller, and contacts no host.
 options:
   folder:
@@ -25,10 +26,24 @@ options:
     description: Days after which the bundle is refused.
     type: int
     default: 90
+  pythons:
+    description: Versions of Python that the controller beside the nodes may have; its wheels are got for each.
+    type: list
+    elements: str
+    choices: ["3.10", "3.11", "3.12"]
+    default: []
+  controller_only:
+    description: Whether the bundle is for the controller alone, and needs no plans.
+    type: bool
+    default: false
+  image:
+    description: A container image to be carried along, as C(podman save) writes it; empty for none.
+    type: path
+    default: ""
 attributes:
   check_mode:
     support: full
-    description: Says how much there is to download, and writes nothing.
+    description: Says how much there is to download, and writes nothing but the plans beside the bundle's folder.
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -37,6 +52,7 @@ EXAMPLES = r"""
   gpuwright.node.bundle_make:
     folder: /srv/bundle
     key: ~/.ssh/gpuwright_bundle
+    pythons: ["3.11"]
 """
 
 RETURN = r"""
@@ -53,6 +69,9 @@ SPEC = {
     "question": {"type": "dict", "default": {}},
     "key": {"type": "path", "default": "", "no_log": False},
     "days": {"type": "int", "default": 90},
+    "pythons": {"type": "list", "elements": "str", "choices": ["3.10", "3.11", "3.12"], "default": []},
+    "controller_only": {"type": "bool", "default": False},
+    "image": {"type": "path", "default": ""},
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make a bundle on a connected controller: keep a host's question, or get the wheels and sign the list."""
+"""Make a bundle on a connected controller: keep a host's question, or get what it lacks and sign the list."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 from ansible.parsing.ajson import AnsibleJSONEncoder
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle import making
+from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle import carried, images, making
+from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.index import configuration, sources_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.listing import BundleError
 
 SPEC: dict[str, Any] = {
@@ -19,6 +20,9 @@ SPEC: dict[str, Any] = {
     "question": {"type": "dict", "default": {}},
     "key": {"type": "path", "default": ""},
     "days": {"type": "int", "default": 90},
+    "pythons": {"type": "list", "elements": "str", "choices": list(carried.PYTHONS), "default": []},
+    "controller_only": {"type": "bool", "default": False},
+    "image": {"type": "path", "default": ""},
 }
 
 
@@ -53,16 +57,21 @@ class ActionModule(ActionBase):
     def _made(self, options: dict[str, Any], host: str) -> dict[str, Any]:
         places, dry = making.Places(Path(options["folder"])), self._task.check_mode
         if options["question"]:
-            if dry:
-                making.check_question(options["question"], host)
-                return {"changed": False}
-            return {"changed": making.write_question(places, host, options["question"])}
-        questions = making.read_questions(places)
+            # In check mode, too: the folder with the plans is a cache, and what follows says sizes for them.
+            changed = making.write_question(places, host, options["question"])
+            return {"changed": changed and not dry}
+        alone = options["controller_only"]
+        if alone:
+            making.check_no_plans(places)
+        questions = {} if alone else making.read_questions(places)
         if not dry:
             places.bundle.mkdir(parents=True, exist_ok=True)
-        wheels = making.get_wheels(places, questions, self._display.display, dry)
+        say, sources = self._display.display, sources_of(configuration())
+        own = images.carried_image(places, options["image"], say, dry)
+        own |= carried.for_controller(places, options["pythons"], sources, say, dry)
+        wheels = making.get_wheels(places, questions, say, dry)
         if dry:
             return {"changed": False}
-        now = datetime.datetime.now(datetime.timezone.utc)
-        changed = making.finished(places, wheels, Path(options["key"]), options["days"], now)
-        return {"changed": changed, "signer": making.public_fingerprint(Path(options["key"]))}
+        now, key = datetime.datetime.now(datetime.timezone.utc), Path(options["key"])
+        changed = making.finished(places, wheels, key, options["days"], now, own)
+        return {"changed": changed, "signer": making.public_fingerprint(key)}

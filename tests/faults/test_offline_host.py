@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,6 +57,14 @@ def play(
         [*prefix, *command], cwd=REPOSITORY, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
     )
     return done.returncode, done.stdout + done.stderr
+
+
+def commands(site: Site) -> str:
+    """Those with which the page has a controller installed, for this bundle."""
+    page = (REPOSITORY / "docs/air-gapped.md").read_text()
+    found = re.search(r"## Install the controller.*?```\n(.*?)```", page, re.DOTALL)
+    assert found and "/media/usb/bundle" in found.group(1)
+    return found.group(1).replace("/media/usb/bundle", str(site.bundle))
 
 
 def of(site: Site, **other: str) -> dict[str, str]:
@@ -137,7 +147,9 @@ def test_a_second_run_downloads_nothing_and_signs_nothing(site: Site, bundle: di
     rc, output = play(site, "playbooks/bundle.yml", inside=False)
     assert rc == 0 and "wheels to download" not in output, output
     assert "; 0 MiB to download" in output
-    assert json.loads((site.bundle / "bundle.json").read_text()) == bundle
+    found = json.loads((site.bundle / "bundle.json").read_text())
+    assert [path for path, row in found["files"].items() if bundle["files"].get(path) != row] == []
+    assert found == bundle
 
 
 def test_nothing_answers_out_there(site: Site, cut_off: None) -> None:
@@ -167,6 +179,29 @@ def test_a_damaged_bundle_stops_before_the_host_is_contacted(site: Site, cut_off
     assert rc == 2 and "[bundle.plan]" in output, output
     assert on_host("ls -A /var/lib/gpuwright 2>&1; ls /etc/yum.repos.d", fleet="offline", host=NODE) == before
     assert time.monotonic() - started < RUN_SECONDS
+
+
+def test_a_controller_is_installed_from_the_bundle_as_the_page_says(site: Site, cut_off: None, tmp_path: Path) -> None:
+    """In an empty home, without an index; the installed collection then reads the host and the bundle."""
+    shutil.copy(site.bundle.with_name("key.pub"), tmp_path / "gpuwright_bundle.pub")
+    own = {"HOME": str(tmp_path), "PATH": os.defpath, "LANG": "C.UTF-8", "PIP_NO_INDEX": "1"}
+    prefix = ["ip", "netns", "exec", NAMESPACE]
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            [*prefix, *command], cwd=tmp_path, env=own, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert 'Good "gpuwright-bundle" signature' in run("bash", "-e", "-c", commands(site))
+    program = str(tmp_path / "gpuwright/bin/ansible-playbook")
+    play = [program, "gpuwright.node.preflight", "-i", str(site.inventory), "-e", json.dumps(of(site))]
+    assert "failed=0" in run(*play)
+    # What was installed is passed on by the next bundle.
+    make = [program, "gpuwright.node.bundle", "-e", "bundle_part=controller", "-e", "bundle_folder=next"]
+    run(*make, "-e", json.dumps({"bundle_key": str(site.bundle.with_name("key")), "bundle_controller_pythons": []}))
+    assert list((tmp_path / "next/collection").glob("*.tar.gz"))
 
 
 def test_a_bare_host_becomes_pass_and_a_second_run_changes_nothing(site: Site, cut_off: None) -> None:

@@ -7,16 +7,19 @@ root, so that what this machine happens to have is not missing on another.
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from typing import Any, Dict, List, Mapping, Sequence
 
 from ..host.files import read_assignments
+from ..host.whole_file import write_whole
 
 MODULES = "modules"
 PROGRAM_SECONDS = 900
 PLATFORM = "PLATFORM_ID"
+STAMP = re.compile(rb"<timestamp>[0-9]+</timestamp>")
 # Every group of packages is resolved by itself: two hosts may want two branches of one module.
 Group = Mapping[str, Sequence[str]]
 
@@ -168,6 +171,11 @@ def write_repository(base: Any, name: str, packages: Sequence[Any], folder: str)
     modules = base.repos[name].get_metadata_path(MODULES)
     if modules:
         run(["modifyrepo_c", "--simple-md-filenames", "--mdtype", MODULES, modules, repodata])
+        # It writes the present time, and has no option against that.
+        index = os.path.join(repodata, "repomd.xml")
+        with open(index, "rb") as file:
+            data = file.read()
+        write_whole(index, STAMP.sub(b"<timestamp>1</timestamp>", data))
     for place, _folders, files in os.walk(folder):
         os.chmod(place, 0o755)
         for file in files:

@@ -11,7 +11,7 @@ import contextlib
 import datetime
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,8 @@ from .wanted import check_question, digest_of, identity, release_of
 
 MIB = 1024**2
 SPARE_BYTES = 64 * MIB
+# Of a bundle, besides the packages in targets/: what lies in them is wanted by this bundle, or goes.
+OWN_FOLDERS = ("wheels", "collection", "controller", "matrix", "images")
 Say = Callable[[str], None]
 
 
@@ -86,6 +88,18 @@ def read_questions(places: Places) -> dict[str, dict[str, Any]]:
     return found
 
 
+def check_no_plans(places: Places) -> None:
+    """BundleError where a bundle for nodes is made already: one for the controller alone would lose their packages."""
+    for folder in (places.plans, places.bundle / "targets"):
+        if folder.is_dir() and any(folder.iterdir()):
+            raise BundleError(
+                "bundle.folder",
+                "The folder is that of a bundle for nodes, which has all that is needed on the controller",
+                str(folder),
+                "Use that bundle, or name another folder in bundle_folder for the controller alone",
+            )
+
+
 def check_room(folder: Path, needed: int) -> None:
     """BundleError if the file system of the folder has less than that, in bytes, before anything is downloaded."""
     free = shutil.disk_usage(folder).free
@@ -116,19 +130,22 @@ def get_wheels(places: Places, questions: Mapping[str, Mapping[str, Any]], say: 
         if not lacking:
             continue
         sources = sources_of(configuration(), question["index_url"], question["extra_index_url"])
-        found = wheels.locate(lacking, sources)
-        size = sum(one.size for one in found)
-        say(f"{host}: {len(found)} wheels to download, {size / MIB:.0f} MiB")
-        if dry:
-            continue
-        check_room(places.bundle, size)
-        for one in found:
-            path = wheels.fetch(one, folder, places.parts)
-            known[path.name] = wheels.sha256_of(path)
+        known.update(download(places, host, wheels.locate(lacking, sources), folder, say, dry))
     return {
         host: sorted({f"wheels/{name}" for one in some if (name := wheels.held(one, known))})
         for host, some in wanted.items()
     }
+
+
+def download(places: Places, who: str, found: list[wheels.Found], folder: Path, say: Say, dry: bool) -> dict[str, str]:
+    """Say how large the wheels are, and get them; returns the SHA-256 of each by its name."""
+    size = sum(one.size for one in found)
+    say(f"{who}: {len(found)} wheels to download, {size / MIB:.0f} MiB")
+    if dry:
+        return {}
+    check_room(places.bundle, size)
+    paths = [wheels.fetch(one, folder, places.parts) for one in found]
+    return {path.name: wheels.sha256_of(path) for path in paths}
 
 
 def _wanted(question: Mapping[str, Any]) -> list[wheels.Wanted]:
@@ -141,9 +158,20 @@ def _copy(source: Path, target: Path) -> None:
         write_whole(str(target), source.read_bytes())
 
 
-def finished(places: Places, hosts: dict[str, list[str]], key: Path, days: int, now: datetime.datetime) -> bool:
-    """Write and sign the list of what is in the folder; whether the bundle is another one than before."""
-    questions = read_questions(places)
+def finished(
+    places: Places,
+    hosts: dict[str, list[str]],
+    key: Path,
+    days: int,
+    now: datetime.datetime,
+    carried: Collection[str] = (),
+) -> bool:
+    """Write and sign the list of what is in the folder; whether the bundle is another one than before.
+
+    `hosts`: the wheels of each host; none for a bundle for the controller alone.
+    `carried`: paths of what the bundle has besides packages and wheels of nodes; nothing else stays beside these.
+    """
+    questions = read_questions(places) if hosts else {}
     targets = {}
     for question in questions.values():
         name = release_of(question)
@@ -160,7 +188,7 @@ def finished(places: Places, hosts: dict[str, list[str]], key: Path, days: int, 
     for host, question in questions.items():
         plan = identity(question)
         entries[host] = {"plan": plan, "digest": digest_of(plan), "target": release_of(question), "wheels": hosts[host]}
-    _remove_left(places.bundle, targets, {path for some in hosts.values() for path in some})
+    _remove_left(places.bundle, targets, {*carried, *(path for some in hosts.values() for path in some)})
     files = {path: entry_of(places.bundle / path) for path, kind in files_in(places.bundle) if kind == "file"}
     files = {path: entry for path, entry in files.items() if path not in (LIST, SIGNATURE)}
     made = Listing(
@@ -191,9 +219,10 @@ def _is_the_same(folder: Path, made: Listing, key: Path, now: datetime.datetime)
 
 def _remove_left(folder: Path, targets: Mapping[str, Any], wanted: set[str]) -> None:
     """What earlier bundles in this folder had and this one has not; the folder is the toolkit's own."""
-    for path in sorted((folder / "wheels").glob("*")) if (folder / "wheels").is_dir() else []:
-        if f"wheels/{path.name}" not in wanted:
-            path.unlink()
-    for path in sorted((folder / "targets").glob("*")):
-        if path.name not in targets:
-            shutil.rmtree(path)
+    for name in OWN_FOLDERS:
+        for path, _kind in list(files_in(folder, name)) if (folder / name).is_dir() else []:
+            if path not in wanted:
+                (folder / path).unlink()
+    for place in sorted((folder / "targets").glob("*")):
+        if place.name not in targets:
+            shutil.rmtree(place)

@@ -18,16 +18,18 @@ from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.whole_file import sync_file, sync_folder
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.addresses import open_address, without_login
+from packaging.requirements import Requirement
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from ..package_lock import PLATFORMS
+from ..package_lock import PLATFORMS, holds
 from .index import Link, Sources, links, local_path
 from .listing import BundleError
 
+# Name, version, perhaps a marker after a semicolon, hashes.
 REQUIREMENT = re.compile(
-    r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s\\;]+)([^=]*(?:--hash=sha256:[0-9a-f]{64}[\s\\]*)+)", re.MULTILINE
+    r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s\\;]+)([^\\\n]*)((?:[\s\\]*--hash=sha256:[0-9a-f]{64})+)", re.MULTILINE
 )
 HASH = re.compile(r"sha256:([0-9a-f]{64})")
 BLOCK_BYTES = 1024 * 1024
@@ -52,10 +54,11 @@ class Found(NamedTuple):
 
 
 def read_lock(text: str, python: str) -> list[Wanted]:
-    """Every locked package."""
+    """Every locked package that this Python needs."""
     return [
         Wanted(canonicalize_name(name), version, frozenset(HASH.findall(hashes)), python)
-        for name, version, hashes in REQUIREMENT.findall(text)
+        for name, version, marker, hashes in REQUIREMENT.findall(text)
+        if holds(Requirement(f"{name}{marker}"), python, ())
     ]
 
 

@@ -40,6 +40,7 @@ PATCH = "tests/unit/rollout/test_patch_runs.py"
 DRIFT = "tests/unit/drift/test_drift_runs.py"
 BUNDLE, MAKING = "tests/unit/bundle/test_bundle_verified.py", "tests/unit/bundle/test_bundle_making.py"
 WHEELS = "tests/unit/bundle/test_bundle_wheels.py"
+CARRIED = "tests/unit/bundle/test_bundle_carried.py"
 
 
 def damaged(id: str, fault: str, made: str, damage: str) -> Proved:
@@ -106,6 +107,12 @@ ROWS = (
            f"{WHEELS}::test_a_file_with_another_hash_is_never_kept"),
     Proved("bundle.wheels", "a wheel that no index has", "it is removed", "no bundle is signed",
            f"{WHEELS}::test_what_no_index_has_is_named"),
+    Proved("bundle.collection", "a toolkit that is not as it was installed", "a changed file of the collection",
+           "no bundle is signed", f"{CARRIED}::test_an_installed_collection_that_was_changed_is_not_passed_on"),
+    Proved("bundle.folder", "a bundle for the controller where one for nodes is", "`bundle_part=controller`",
+           NOTHING, f"{CARRIED}::test_one_for_the_controller_alone_takes_no_place_of_one_for_nodes"),
+    Proved("bundle.image", "a container image that cannot be loaded", "a half of an archive", "no bundle is signed",
+           "tests/unit/bundle/test_bundle_images.py::test_what_cannot_be_loaded_is_named[half]"),
     # Looking for drift.
     Proved("drift.check", "a search for drift that would change hosts", "no `--check`", NOTHING,
            f"{DRIFT}::test_without_check_mode_it_refuses_and_names_the_command", 1),

@@ -64,8 +64,7 @@ class ActionModule(ActionBase):
         if alone:
             making.check_no_plans(places)
         questions = {} if alone else making.read_questions(places)
-        if not dry:
-            places.bundle.mkdir(parents=True, exist_ok=True)
+        making.claim(places, dry)
         say, sources = self._display.display, sources_of(configuration())
         own = images.carried_image(places, options["image"], say, dry)
         own |= carried.for_controller(places, options["pythons"], sources, say, dry)

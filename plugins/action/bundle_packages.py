@@ -16,6 +16,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.making impor
     MIB,
     Places,
     check_room,
+    claim,
     read_questions,
 )
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.verified import files_in, why_not
@@ -47,6 +48,7 @@ class ActionModule(ActionBase):
             questions = [one for one in read_questions(places).values() if release_of(one) == release]
             if not questions:
                 return {**result, "changed": False, "msg": f"No plan is for {release}; this machine gets nothing."}
+            claim(places, self._task.check_mode)
             return {**result, **self._made(places, release, questions, task_vars or {})}
         except StepFailed as error:
             return {**result, **error.result}

@@ -29,6 +29,7 @@ MIB = 1024**2
 SPARE_BYTES = 64 * MIB
 # Of a bundle, besides the packages in targets/: what lies in them is wanted by this bundle, or goes.
 OWN_FOLDERS = ("wheels", "collection", "controller", "matrix", "images")
+OWN_MARK = "own"
 Say = Callable[[str], None]
 
 
@@ -98,6 +99,30 @@ def check_no_plans(places: Places) -> None:
                 str(folder),
                 "Use that bundle, or name another folder in bundle_folder for the controller alone",
             )
+
+
+def claim(places: Places, dry: bool) -> None:
+    """Make the folder the toolkit's own, which removes from it what a bundle no longer needs.
+
+    BundleError for one that has somebody's files: it is neither a bundle nor one that an earlier run has begun.
+    """
+    bundle, mark = places.bundle, places.work / OWN_MARK
+    if bundle.exists() and (not bundle.is_dir() or (any(bundle.iterdir()) and not (bundle / LIST).is_file())):
+        status = bundle.stat()
+        if not mark.is_file() or mark.read_text() != f"{status.st_dev} {status.st_ino}\n":
+            seen = ", ".join(sorted(path.name for path in bundle.iterdir())[:3]) if bundle.is_dir() else "it is a file"
+            raise BundleError(
+                "bundle.folder",
+                "The folder is not that of a bundle, and what a bundle does not need is removed from its folder",
+                f"{bundle}: {seen}",
+                "Name a folder in bundle_folder that is empty or not there yet",
+            )
+    if not dry:
+        bundle.mkdir(parents=True, exist_ok=True)
+        places.work.mkdir(parents=True, exist_ok=True)
+        status = bundle.stat()
+        # It says which folder it is for: the work folder may be carried to another machine.
+        write_whole(str(mark), f"{status.st_dev} {status.st_ino}\n".encode())
 
 
 def check_room(folder: Path, needed: int) -> None:

@@ -109,6 +109,8 @@ ROWS = (
            f"{WHEELS}::test_what_no_index_has_is_named"),
     Proved("bundle.collection", "a toolkit that is not as it was installed", "a changed file of the collection",
            "no bundle is signed", f"{CARRIED}::test_an_installed_collection_that_was_changed_is_not_passed_on"),
+    Proved("bundle.folder", "a bundle in a folder that has other files", "an image in `images/`", "nothing is removed",
+           f"{MAKING}::test_a_folder_with_somebodys_files_is_never_emptied"),
     Proved("bundle.folder", "a bundle for the controller where one for nodes is", "`bundle_part=controller`",
            NOTHING, f"{CARRIED}::test_one_for_the_controller_alone_takes_no_place_of_one_for_nodes"),
     Proved("bundle.image", "a container image that cannot be loaded", "a half of an archive", "no bundle is signed",

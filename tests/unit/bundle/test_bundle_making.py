@@ -192,3 +192,32 @@ def test_the_identity_is_that_of_the_plan_and_not_of_what_the_node_has() -> None
     group = group_of(bare)
     assert group["modules"] == ["nvidia-driver:580-dkms"]
     assert {"gcc", "nvidia-driver-cuda-580.*-*", "kernel-devel-4.18.0-477.el8.x86_64"} <= set(group["packages"])
+
+
+def test_a_folder_with_somebodys_files_is_never_emptied(tmp_path: Path) -> None:
+    """bundle_folder: /srv, where the operator keeps images."""
+    places = making.Places(tmp_path / "srv")
+    theirs = places.bundle / "images/mine.tar"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("a year of work")
+    for dry in (True, False):
+        with pytest.raises(BundleError, match=r"not that of a bundle.*images.*bundle.folder"):
+            making.claim(places, dry)
+    assert theirs.exists() and not places.work.exists()
+
+
+def test_a_folder_that_was_begun_is_gone_on_with_but_on_this_machine_alone(tmp_path: Path) -> None:
+    places = making.Places(tmp_path / "bundle")
+    making.claim(places, dry=True)
+    assert not places.bundle.exists() and not places.work.exists()
+    making.claim(places, dry=False)
+    (places.bundle / "wheels").mkdir()
+    (places.bundle / "wheels/half.whl").write_text("x")
+    making.claim(places, dry=False)
+    # The work folder is carried to another machine, on which the folder of that name is another one.
+    places.bundle.rename(tmp_path / "elsewhere")
+    (places.bundle / "theirs").mkdir(parents=True)
+    with pytest.raises(BundleError, match=r"theirs.*bundle.folder"):
+        making.claim(places, dry=False)
+    places.bundle.joinpath(LIST).write_text("{}")
+    making.claim(places, dry=False)

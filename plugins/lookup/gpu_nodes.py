@@ -35,6 +35,7 @@ from ansible.errors import AnsibleLookupError
 from ansible.inventory.manager import InventoryManager
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.gpuwright.node.plugins.plugin_utils import inherited
 from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems, unknown_parts
 
 # The group, unless -e gpuwright_hosts names another.
@@ -123,4 +124,6 @@ class LookupModule(LookupBase):
         found = problems(variables, hosts, selected, tags, load_extra_vars(self._loader))
         if found:
             raise AnsibleLookupError("Nothing was done: " + "; ".join(found))
+        # Every play asks for its hosts here, in the main process, before any worker is forked.
+        inherited.load()
         return [group]

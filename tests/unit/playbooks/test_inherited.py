@@ -1,0 +1,55 @@
+"""Workers get from Ansible's main process what every host needs; asked by a filter, which a worker runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.inherited import OF_EVERY_HOST, PLUGINS
+from conftest import REPOSITORY
+
+SEEN = """
+import sys
+def seen(names):
+    there = [name for name in names if f"{plugins}." + name in sys.modules]
+    setting = sys.modules.get("{plugins}.lookup.setting")
+    read = setting.defaults.cache_info().currsize if setting else 0
+    return f"{{len(there)}} loaded, defaults read {{read}} times"
+class FilterModule:
+    def filters(self):
+        return {{"seen": seen}}
+"""
+PLAY = """
+- hosts: "{hosts}"
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug: {{msg: "{{{{ {names} | seen }}}}"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        ("{{ lookup('gpuwright.node.gpu_nodes') }}", f"{len(OF_EVERY_HOST)} loaded, defaults read 1 times"),
+        ("gpu_nodes", "0 loaded, defaults read 0 times"),
+    ],
+    ids=["a play of the toolkit", "any other play"],
+)
+def test_a_worker_has_loaded_nothing_itself(tmp_path: Path, hosts: str, said: str) -> None:
+    (tmp_path / "filter_plugins").mkdir()
+    (tmp_path / "filter_plugins/seen.py").write_text(SEEN.format(plugins=PLUGINS))
+    (tmp_path / "play.yml").write_text(PLAY.format(hosts=hosts, names=list(OF_EVERY_HOST)))
+    (tmp_path / "hosts.yml").write_text("gpu_nodes: {hosts: {a: {}, b: {}}, vars: {ansible_connection: local}}\n")
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(tmp_path / "hosts.yml")]
+    done = subprocess.run(
+        [*command, str(tmp_path / "play.yml")],
+        cwd=REPOSITORY,
+        env={**os.environ, "ANSIBLE_STDOUT_CALLBACK": "default", "ANSIBLE_CALLBACKS_ENABLED": ""},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and done.stdout.count(said) == 2, done.stdout + done.stderr

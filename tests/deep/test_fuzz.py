@@ -21,6 +21,7 @@ from gpuwright.verdict.check import PASS, judge
 DATA = Path(__file__).resolve().parents[1] / "unit" / "data" / "nvidia_smi"
 FILES = {file.stem: file.read_text() for file in sorted(DATA.glob("*.xml"))}
 INPUTS = 100_000
+# Of processor time: what else a busy machine does is not the reader's.
 LONGEST_SECONDS = 1.0
 WORDS = [
     "N/A",
@@ -68,9 +69,9 @@ def test_no_damaged_answer_breaks_the_reader_or_passes(seed):
     names = sorted(FILES)
     for number in range(INPUTS // 8):
         text = damage(FILES[chance.choice(names)], chance)
-        begin = time.monotonic()
+        begin = time.process_time()
         meaning, log = interpret(Finished(chance.choice((0, 0, 0, 6, 9, -9)), text, "", False, False, False, ""))
-        assert time.monotonic() - begin < LONGEST_SECONDS
+        assert time.process_time() - begin < LONGEST_SECONDS
         assert meaning.status and meaning.message
         if log is None:
             assert meaning.status != "ok"
@@ -95,13 +96,13 @@ def test_no_damaged_table_breaks_its_reader():
     good = ", ".join(f"{name} [{FIELDS[name][2]}]" if name in FIELDS and FIELDS[name][2] else name for name in fields)
     row = "00000000:3B:00.0, 0x1DB410DE, Tesla V100-PCIE-16GB, " + ", ".join("0" for _name in FIELDS)
     for _ in range(20_000):
-        begin = time.monotonic()
+        begin = time.process_time()
         try:
             for record in parse_csv(damage(f"{good}\n{row}\n{row}\n", chance), fields):
                 assert set(record["values"]) == set(FIELDS)
         except UnreadableCsv as error:
             assert str(error)
-        assert time.monotonic() - begin < LONGEST_SECONDS
+        assert time.process_time() - begin < LONGEST_SECONDS
 
 
 def test_no_damaged_log_breaks_its_reader():

@@ -210,7 +210,7 @@ def start(rollout: Rollout) -> subprocess.Popen[bytes]:
 def test_ctrl_c_ends_with_the_table(rollout: Rollout) -> None:
     run = start(rollout)
     os.killpg(run.pid, signal.SIGINT)
-    run.wait(60)
+    run.wait(180)
     out = (rollout.folder / "out").read_text()
     assert run.returncode != 0 and re.search(r"^  done +1  a1$", out, re.MULTILINE), out
     assert re.search(r"^  unfinished +2  a2, a3$", out, re.MULTILINE) and "not reached    2  a4, a5" in out

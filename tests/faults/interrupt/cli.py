@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 import traceback
+from collections.abc import Iterable
 
 from interrupt import holes, results
 from interrupt.choice import at_a_place, each_kind, everything, near, sampled
@@ -101,6 +102,12 @@ def chosen(options: argparse.Namespace, steps: list[Step], host: Host, seed: int
     return pairs
 
 
+def new_kinds_first(pairs: Iterable[Pair], known: Iterable[results.Result]) -> list[Pair]:
+    """Another commit chooses other points: a fault that a step has not met at any of them comes first."""
+    met = {(each.point.partition(": ")[0], each.fault) for each in known if each.outcome == "equal"}
+    return sorted(pairs, key=lambda pair: (pair.step.name, pair.fault.name) in met)
+
+
 def felt(host: Host, pair: Pair, seed: int) -> Outcome:
     """A fault that was not felt inside a task came at a moment that did not matter: another one is tried."""
     for attempt in range(1, ATTEMPTS + 1):
@@ -134,7 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not pairs:
             return 2
         known = {(each.point, each.fault): each for each in results.read()}
-        for pair in pairs[(part - 1) % parts :: parts]:
+        for pair in new_kinds_first(pairs[(part - 1) % parts :: parts], known.values()):
             code = fingerprint(pair.step)
             done = known.get((pair.point, pair.fault.name))
             if done and done.code == code and done.outcome == "equal" and not options.again:

@@ -196,6 +196,13 @@ def test_results_of_other_code_are_removed_and_the_rest_is_as_it_was(tmp_path: P
     assert results.remove_void(now.__getitem__, file) == 0 and file.stat().st_mtime_ns == written
 
 
+def test_a_fault_that_a_step_has_not_met_comes_first_wherever_its_point_is() -> None:
+    driver, cuda = (Pair(STEP[name], Boundary("first"), BY_NAME["Ctrl-C"]) for name in ("driver", "CUDA"))
+    later = Pair(STEP["driver"], Boundary("second"), BY_NAME["/opt full"])
+    failed = result(fault="/opt full", outcome="differs")
+    assert cli.new_kinds_first([driver, cuda, later], [result(), failed]) == [cuda, later, driver]
+
+
 @pytest.mark.parametrize(
     ("fault", "interrupted", "again", "differences", "outcome"),
     [

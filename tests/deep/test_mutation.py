@@ -60,6 +60,9 @@ EQUIVALENT = {
     'gpu.pcie wanted = stated or "all"': ("what is expected, in test_lanes_are_expected_as_the_inventory_states_them"),
     'gpu.identity return (WARN if names else PASS, ", ".join(names) or "none", '
     "f\"graphics programs: {', '.join(names)}\")": "the value, in test_nothing_found_is_told_as_none",
+    'host.held_updates more = f", and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""': (
+        "the end of the message, in test_as_many_names_as_fit_are_all"
+    ),
     "gpu.processor here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
     'driver.loaded action = str(smi.get("action") or "")': "in test_the_action_of_nvidia_smi_is_kept",
     'driver.loaded return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")': (
@@ -75,13 +78,26 @@ EQUIVALENT = {
 }
 
 
-def sites(tree: ast.AST) -> Iterator[tuple[int, int]]:
-    """(number of the node in a walk, variant) of each place that can be changed.
+def readers(tree: ast.AST) -> set[ast.FunctionDef]:
+    """Functions that take a reading from files and programs, which the rows of the checks do not ask for.
 
-    Functions named read_... take a reading from files and programs, which the rows of the checks do not ask for.
+    They are named read_..., and what only they use counts with them.
     """
-    readers = {node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("read_")}
-    read = {inside for reader in readers for inside in ast.walk(reader)}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    found = {function for function in functions if function.name.startswith("read_")}
+    while True:
+        inside = {node for function in found for node in ast.walk(function)}
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in inside}
+        used = {node.id for node in inside if isinstance(node, ast.Name)}
+        more = {each for each in functions if each.name in used - names} - found
+        if not more:
+            return found
+        found |= more
+
+
+def sites(tree: ast.AST) -> Iterator[tuple[int, int]]:
+    """(number of the node in a walk, variant) of each place that can be changed."""
+    read = {inside for reader in readers(tree) for inside in ast.walk(reader)}
     for number, node in enumerate(ast.walk(tree)):
         if node in read:
             continue

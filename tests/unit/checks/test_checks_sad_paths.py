@@ -113,6 +113,14 @@ def test_nothing_found_is_told_as_none(check_id):
     assert found["value"] == "none"
 
 
+def test_as_many_names_as_fit_are_all():
+    readings = healthy_node.readings("host.held_updates")
+    updates = [{"package": f"p{number}", "advisory": "a"} for number in range(4)]
+    healthy_node.put(readings, ("held_updates", "updates"), updates)
+    found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["host.held_updates"]
+    assert found["message"] == "held back: p0: a, p1: a, p2: a, p3: a"
+
+
 @pytest.mark.parametrize(("stated", "expected"), [(0, "all"), (16, 16)])
 def test_lanes_are_expected_as_the_inventory_states_them(stated, expected):
     records = run_checks(healthy_node.readings(), healthy_node.expectations(link_width=stated))

@@ -424,6 +424,8 @@ def main(wanted: str) -> int:
     os.environ["TZ"] = ZONE
     time.tzset()
     os.umask(UMASK)
+    # A condition that is neither true nor false is an error, as it is for ansible-core 2.19 and newer.
+    os.environ["ANSIBLE_ALLOW_BROKEN_CONDITIONALS"] = "false"
     # Imported modules are compiled once, although container images often switch that off.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     RESULTS.mkdir(parents=True, exist_ok=True)

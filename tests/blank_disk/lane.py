@@ -16,7 +16,7 @@ import yaml
 from gpuwright_fleet.base import controller_sources
 from gpuwright_fleet.inventory import PYTORCH_VERSION, WHEELHOUSE_ON_HOST
 from gpuwright_fleet.paths import cache_dir, content_hash, is_complete
-from gpuwright_fleet.shell import run, say, step
+from gpuwright_fleet.shell import readable, run, say, step
 from gpuwright_fleet.wheelhouse import build_wheelhouse
 from gpuwright_vm import accelerator
 from gpuwright_vm.machine import Board, Machine, MachineError
@@ -89,7 +89,8 @@ class Site:
             run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpuwright-blank-disk", "-f", self.key])
         # An installed node asks for its packages where it was installed from.
         port = self.folder / "port"
-        self.fingerprint = nvidia.build_repository(STATE / "nvidia")
+        with readable():
+            self.fingerprint = nvidia.build_repository(STATE / "nvidia")
         folders = {"install": STATE / "kickstart", "nvidia": STATE / "nvidia"}
         known = int(port.read_text()) if port.exists() else 0
         self.mirror = Mirror(archives(), folders, cache_dir() / "mirror", known)
@@ -165,7 +166,8 @@ def installed() -> Site:
 
 def install(site: Site) -> None:
     """From an empty disk to a node that waits for site.yml. MachineError: how far it came, and what it showed last."""
-    parts = installer.build_installer(archives()["debian"])
+    with readable():
+        parts = installer.build_installer(archives()["debian"])
     site.mirror.own = parts.index
     site.disk.unlink(missing_ok=True)
     run(["qemu-img", "create", "-q", "-f", "qcow2", site.disk, f"{DISK_GIB}G"])
@@ -222,7 +224,8 @@ def switch_on() -> Node:
     disk = STATE / "disk.qcow2"
     disk.unlink(missing_ok=True)
     run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", site.disk, disk])
-    parts = installer.build_installer(archives()["debian"])
+    with readable():
+        parts = installer.build_installer(archives()["debian"])
     accel, because = accelerator.choose(parts.kernel)
     say(f"accelerator: {accel} ({because})")
     machine = Machine(disk, site.key, accel, BOARD, STATE)

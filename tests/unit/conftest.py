@@ -27,6 +27,8 @@ sys.path[:0] = map(str, (REPOSITORY / "tests/unit").glob("**"))
 # Compiled once and not by each of some thousand programs that tests start; a container's image often forbids it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# A condition that is neither true nor false is an error, as it is for ansible-core 2.19 and newer.
+os.environ["ANSIBLE_ALLOW_BROKEN_CONDITIONALS"] = "false"
 # A shell without job control starts what it puts into the background (make test &) with SIGINT ignored, and so would be
 # all that a test starts and then interrupts. From Python's own handler it comes back to the default there.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -24,8 +24,9 @@ from interrupt.steps import Inside, Step, chain
 CACHE = REPO_ROOT / ".fleet" / "interrupt"
 # More than preflight asks for; the file that holds the file system is sparse.
 SPARE_MB = 40960
-# How much of a task has passed when something happens inside it: up to this long after its sign was seen.
-INSIDE_S = 2.0
+# How much of a task has passed when something happens inside it: up to this long after its sign was seen. A task that
+# was over by then is tried again with a quarter of that.
+INSIDE_S, SOONER = 2.0, 4
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,10 @@ def disks(host: Host, pair: Pair, image: str) -> Iterator[None]:
         shutil.rmtree(work)
 
 
+class NotReached(RuntimeError):
+    """The run was over before its point, or before anything could happen inside its task."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """`interrupted`: exit status of the interrupted run; `again`: of the plain one; and what differs after it."""
@@ -154,8 +159,8 @@ def exercise(host: Host, pair: Pair, seed: int, attempt: int = 1) -> Outcome:
     started = time.monotonic()
     with disks(host, pair, image):
         first = Run(host, pair.step, pair.place if isinstance(pair.place, Boundary) else None)
-        if not come_to(host, first, pair.place, chance):
-            raise RuntimeError(f"the point was not reached: {first.said[-2000:]}")
+        if not come_to(host, first, pair.place, chance.uniform(0, INSIDE_S / SOONER ** (attempt - 1))):
+            raise NotReached(f"the point was not reached: {first.said[-2000:]}")
         pair.fault.strike(host, first, pair.step)
         interrupted = first.ended()
         pair.fault.lift(host)
@@ -175,7 +180,8 @@ def exercise(host: Host, pair: Pair, seed: int, attempt: int = 1) -> Outcome:
     )
 
 
-def come_to(host: Host, run: Run, place: Boundary | Inside, chance: random.Random) -> bool:
+def come_to(host: Host, run: Run, place: Boundary | Inside, later: float) -> bool:
+    """Wait for the place; inside a task, so many seconds longer. Whether the run is still there then."""
     if isinstance(place, Boundary):
         return run.reached()
     if place.process:
@@ -185,5 +191,5 @@ def come_to(host: Host, run: Run, place: Boundary | Inside, chance: random.Rando
         before = file.stat().st_mtime_ns if file.exists() else 0
         there = run.until(lambda: file.exists() and file.stat().st_mtime_ns != before)
     if there:
-        time.sleep(chance.uniform(0, INSIDE_S))
+        time.sleep(later)
     return there and run.process.poll() is None

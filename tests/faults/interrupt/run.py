@@ -45,6 +45,8 @@ class Run:
         environment = {
             **os.environ,
             "ANSIBLE_NOCOLOR": "1",
+            # As it is for ansible-core 2.19 and newer.
+            "ANSIBLE_ALLOW_BROKEN_CONDITIONALS": "false",
             "ANSIBLE_CALLBACKS_ENABLED": "gpuwright.node.summary,gpuwright.node.lock,hold",
             "ANSIBLE_CALLBACK_PLUGINS": str(HOLD),
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(host.sockets),

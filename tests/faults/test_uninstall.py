@@ -16,7 +16,8 @@ FLEET_NAME, HOST = "uninstall", "a5-51"
 WORDS = ["--fleet", FLEET_NAME, "--hosts", HOST]
 # The lock's folder in /run, which a boot empties.
 PASSING = "run ./"
-# Stand-ins own files and no folders: what they leave are empty ones, where no record looks.
+# Stand-ins own files and no folders, and of Python's modules not what it compiles them to: what they leave are empty
+# folders, and such as hold nothing else, where no record looks.
 LEFT_FOLDER = re.compile(r"file (/usr/\S+|/etc/sv/\S+): is not there, found folder 0755 0:0")
 # What the image has of Debian and a stand-in brings, too: its removal would take it from the image.
 SHARED = "usr/lib/python3.11 usr/lib/python3/dist-packages usr/bin/python3*"
@@ -64,7 +65,7 @@ class Bare:
     def differences(self) -> list[str]:
         lines = [line for line in record.differences(self.state, self.read()) if not line.startswith(PASSING)]
         folders = {line: match.group(1) for line in lines if (match := LEFT_FOLDER.fullmatch(line))}
-        used = {place for place in folders.values() if Seen().do(f"find {place} ! -type d").strip()}
+        used = {place for place in folders.values() if Seen().do(f"find {place} ! -type d ! -name '*.pyc'").strip()}
         return [line for line in lines if folders.get(line, line) in used or line not in folders]
 
 

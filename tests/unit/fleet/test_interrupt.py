@@ -16,7 +16,7 @@ from conftest import REPOSITORY
 sys.path.append(str(REPOSITORY / "tests/faults"))
 
 from interrupt import choice, cli, code, holes, mirror, page, record, results
-from interrupt.exercise import Outcome, Pair, Reference, boundaries_of
+from interrupt.exercise import NotReached, Outcome, Pair, Reference, boundaries_of
 from interrupt.faults import BY_NAME, FAULTS
 from interrupt.run import Boundary
 from interrupt.steps import BY_NAME as STEP
@@ -241,6 +241,24 @@ def test_inside_a_task_another_moment_is_tried(
     monkeypatch.setattr(cli, "exercise", exercised)
     found = cli.felt(None, Pair(STEP["driver"], place, BY_NAME["memory runs out"]), 7)  # type: ignore[arg-type]
     assert moments == list(range(1, tried + 1)) and found.interrupted == statuses[tried - 1]
+
+
+@pytest.mark.parametrize(
+    ("place", "tried"), [(Inside("build", process="make"), 3), (Boundary("first"), 1)], ids=["inside", "before"]
+)
+def test_a_task_that_was_over_is_tried_again_and_a_point_that_is_missing_is_said(
+    monkeypatch: pytest.MonkeyPatch, place: Any, tried: int
+) -> None:
+    moments = []
+
+    def over(host: object, pair: Pair, seed: int, attempt: int) -> Outcome:
+        moments.append(attempt)
+        raise NotReached("the point was not reached")
+
+    monkeypatch.setattr(cli, "exercise", over)
+    with pytest.raises(NotReached):
+        cli.felt(None, Pair(STEP["driver"], place, BY_NAME["power cut"]), 7)  # type: ignore[arg-type]
+    assert moments == list(range(1, tried + 1))
 
 
 def test_near_a_bare_host_are_steps_that_still_feel_every_fault() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from interrupt import record
+from interrupt.choice import may_strike
 from interrupt.faults import FAULTS
 from interrupt.holes import HOLES, result_of
 from interrupt.results import Result, read
@@ -47,20 +48,24 @@ WORD = {"equal": "equal", "differs": "**differs**", "failed": "**failed**", "unn
 
 def counted(results: list[Result]) -> str:
     equal = sum(each.outcome == "equal" for each in results)
-    return f"\n{len(results)} pairs have been tried: {equal} ended equal, {len(results) - equal} did not.\n"
+    kinds = {(step.name, fault.name) for step in STEPS if step.inside for fault in FAULTS if may_strike(step, fault)}
+    met = kinds & {(each.point.partition(": ")[0], each.fault) for each in results}
+    return (
+        f"\n{len(results)} pairs have been tried: {equal} ended equal, {len(results) - equal} did not. "
+        f"Steps with a task that takes long have met {len(met)} of the {len(kinds)} faults that can strike them.\n"
+    )
 
 
 def matrix(results: list[Result]) -> str:
     """Faults by step: how many pairs ended equal, of how many."""
-    lines = ["\n## Faults and steps\n", "Pairs that ended equal, of those that were tried.\n"]
-    steps = [step.name for step in STEPS]
-    lines += [f"| fault | {' | '.join(steps)} |", "|---" * (len(steps) + 1) + "|"]
+    lines = ["\n## Faults and steps\n", "Pairs that ended equal, of those that were tried; - where it cannot strike.\n"]
+    lines += [f"| fault | {' | '.join(step.name for step in STEPS)} |", "|---" * (len(STEPS) + 1) + "|"]
     for fault in FAULTS:
         cells = []
-        for step in steps:
-            found = [each for each in results if each.fault == fault.name and each.point.startswith(step + ": ")]
+        for step in STEPS:
+            found = [each for each in results if each.fault == fault.name and each.point.startswith(step.name + ": ")]
             equal = sum(each.outcome == "equal" for each in found)
-            cells.append(f"{equal}/{len(found)}" if found else "")
+            cells.append(f"{equal}/{len(found)}" if found else "" if may_strike(step, fault) else "-")
         lines.append(f"| {fault.name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

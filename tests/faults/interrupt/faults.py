@@ -133,9 +133,13 @@ def second_operator(host: Host, run: Run, step: Step) -> None:
 
 
 def clock_jumps(host: Host, run: Run, step: Step) -> None:
-    """What root starts through sudo from now on reads tomorrow's time; the machine's own clock stays as it is."""
+    """What root starts through sudo from now on reads tomorrow's time; the machine's own clock stays as it is.
+
+    shutdown tells systemd the time of a reboot, and systemd would wait for tomorrow.
+    """
     packages.bring(host.container)
-    host.do(f"""printf 'LD_PRELOAD={FAKETIME}\\nFAKETIME=+1d\\nFAKETIME_DISABLE_SHM=1\\n' > /run/clock
+    lines = f"LD_PRELOAD={FAKETIME} FAKETIME=+1d FAKETIME_DISABLE_SHM=1 FAKETIME_SKIP_CMDS=shutdown"
+    host.do(f"""printf '%s\\n' {lines} > /run/clock
 echo 'Defaults env_file=/run/clock' > /etc/sudoers.d/clock && chmod 0440 /etc/sudoers.d/clock""")
 
 

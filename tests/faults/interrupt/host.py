@@ -26,6 +26,8 @@ from gpuwright_fleet.shell import FleetError, readable, run
 
 NAME = "a5-51"
 READY_SECONDS = 120
+# A group may take memory between a look and the limit, which the kernel then refuses.
+LIMIT_ATTEMPTS = 5
 MIRROR = Path(__file__).with_name("mirror.py")
 # linux/ext4.h: EXT4_IOC_SHUTDOWN and EXT4_GOING_FLAGS_NOLOGFLUSH.
 SHUTDOWN, WITHOUT_JOURNAL = 0x8004587D, 2
@@ -231,10 +233,20 @@ class Host:
         if room_mb is None:
             file.write_text("-1" if old else "max")
             return
+        for attempt in range(1, LIMIT_ATTEMPTS + 1):
+            try:
+                file.write_text(str(self._memory_held(folder, bool(old)) + (room_mb << 20)))
+                return
+            except OSError:
+                if attempt == LIMIT_ATTEMPTS:
+                    raise
+
+    @staticmethod
+    def _memory_held(folder: Path, old: bool) -> int:
+        """Bytes that a control group cannot give back."""
         used = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
         held = sum(int(used[name]) for name in (("total_rss", "total_shmem") if old else ("anon", "shmem", "kernel")))
-        held += int((folder / "memory.kmem.usage_in_bytes").read_text()) if old else 0
-        file.write_text(str(held + (room_mb << 20)))
+        return held + (int((folder / "memory.kmem.usage_in_bytes").read_text()) if old else 0)
 
     def _in_network(self, *words: str) -> str:
         return run(["nsenter", "--target", str(self.pid()), "--net", *words], check=False).stdout

@@ -98,6 +98,7 @@ def reasons() -> str:
         f"* {why}{'' if what == 'all' else '; kind, mode and owner are compared'}" for _, what, why in record.LAWFUL
     ]
     lines += [f"* unit `{unit}`: {why}" for unit, why in record.LAWFUL_UNITS.items()]
+    lines += [f"* unit `{unit}`, exited with success: {why}" for unit, why in record.DONE_AT_BOOT.items()]
     lines += ["* a kernel module's signature: it is made with the key above"]
     return "\n".join(lines) + "\n"
 

@@ -89,6 +89,8 @@ LAWFUL_UNITS = {
     "gpuwright-check.service": "a health check that failed while a disk was full: its timer repeats it",
     "gpuwright-boot-check.service": "the same at a boot; the timer renews the record that the gate reads",
 }
+# Done once in each boot, if it was done: a host whose power was cut has booted since, and an undisturbed one has not.
+DONE_AT_BOOT = {"dkms.service": "enabled by its package, and done by a boot alone: a host that was cut off had one"}
 # What ends a signed module (linux/module_signature.h): 12 bytes, of which the last four are the signature's length.
 SIGNED = b"~Module signature appended~\n"
 SIGNATURE_BYTES = 12
@@ -204,7 +206,7 @@ def comparable(state: State) -> State:
         if kind == "active":
             # A timer runs while its service does.
             line = "waiting" if path.endswith(".timer") and line == "running" else line
-            own = path in LAWFUL_UNITS
+            own = path in LAWFUL_UNITS or (path in DONE_AT_BOOT and line == "exited")
         if what != "all" and not own:
             found[name] = " ".join(line.split()[:3]) if what and line.startswith("file") else line
     return found

@@ -106,6 +106,8 @@ def test_a_signature_and_a_timer_that_runs_are_no_difference(tmp_path: Path) -> 
     assert record.differences(state, {**state, "active a.timer": "running"}) == []
     assert record.differences(state, {**state, "active gpuwright-check.service": "failed"}) == []
     assert record.differences(state, {**state, "active b.service": "failed"}) != []
+    assert record.differences(state, {**state, "active dkms.service": "exited"}) == []
+    assert record.differences(state, {**state, "active dkms.service": "failed"}) != []
 
 
 def test_boundaries_are_before_and_after_a_change() -> None:

@@ -100,6 +100,7 @@ def reasons() -> str:
     lines += [f"* unit `{unit}`: {why}" for unit, why in record.LAWFUL_UNITS.items()]
     lines += [f"* unit `{unit}`, exited with success: {why}" for unit, why in record.DONE_AT_BOOT.items()]
     lines += ["* a kernel module's signature: it is made with the key above"]
+    lines += ["* in /etc/shadow, the day on which a password was last set or locked"]
     return "\n".join(lines) + "\n"
 
 

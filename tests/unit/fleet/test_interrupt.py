@@ -98,10 +98,12 @@ def test_a_state_has_kind_mode_owner_and_content(tmp_path: Path) -> None:
     assert record.files(str(root), record.Hashes(tmp_path / "hashes"))["/etc/plain"] != before
 
 
-def test_a_signature_and_a_timer_that_runs_are_no_difference(tmp_path: Path) -> None:
+def test_a_signature_a_day_and_a_timer_that_runs_are_no_difference(tmp_path: Path) -> None:
     module = b"\x7fELF" + b"code" * 9
     signed = module + b"S" * 300 + bytes(8) + (300).to_bytes(4, "big") + record.SIGNED
     assert record.unsigned(signed) == record.unsigned(module) == module
+    day, later = (b"trainer:!:%d:0:99999:7:::\nroot:x:1::::::\n" % number for number in (20780, 20781))
+    assert record.undated(day) == record.undated(later) != record.undated(day.replace(b"!", b"$6$hash"))
     state = {"active a.timer": "waiting", "active b.service": "running"}
     assert record.differences(state, {**state, "active a.timer": "running"}) == []
     assert record.differences(state, {**state, "active gpuwright-check.service": "failed"}) == []

@@ -154,6 +154,7 @@ class Outcome:
 def exercise(host: Host, pair: Pair, seed: int, attempt: int = 1) -> Outcome:
     """One pair, on a host that is restored first. Each `attempt` strikes at another moment inside a task."""
     chance = random.Random(f"{seed} {pair.point} {pair.fault.name}{f' {attempt}' if attempt > 1 else ''}")
+    host.attempt = attempt
     wanted = reference(pair.step, host)
     image = image_before(pair.step, host)
     started = time.monotonic()

@@ -45,6 +45,8 @@ class Host:
         self._route: list[str] = []
         self._disk: Path | None = None
         self._first = 0
+        # Which one of a pair this is, from 1.
+        self.attempt = 1
 
     @property
     def inventory(self) -> Path:

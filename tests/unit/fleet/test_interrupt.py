@@ -247,6 +247,20 @@ def test_inside_a_task_another_moment_is_tried(
     assert moments == list(range(1, tried + 1)) and found.interrupted == statuses[tried - 1]
 
 
+def test_a_task_that_had_enough_memory_has_less_the_next_time() -> None:
+    class Scarce:
+        def __init__(self, attempt: int) -> None:
+            self.attempt = attempt
+
+        def short_of_memory(self, room_mb: int) -> None:
+            room.append(room_mb)
+
+    room: list[int] = []
+    for attempt in range(1, cli.ATTEMPTS + 1):
+        BY_NAME["memory runs out"].strike(Scarce(attempt), None, STEP["CUDA"])  # type: ignore[arg-type]
+    assert room == [8, 2, 0]
+
+
 @pytest.mark.parametrize(
     ("place", "tried"), [(Inside("build", process="make"), 3), (Boundary("first"), 1)], ids=["inside", "before"]
 )

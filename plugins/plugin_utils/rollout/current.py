@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from ansible import constants as C
 from ansible import context
+from ansible.errors import AnsibleError
 from ansible.plugins.loader import callback_loader
 from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
@@ -152,5 +154,7 @@ def log_folder() -> Path:
     """Where the logs of runs are, whether or not this run's screen writes one."""
     folder = os.environ.get("GPUWRIGHT_LOG_FOLDER", "")
     if not folder and callback_loader.get(SCREEN, class_only=True):
-        folder = C.config.get_config_value("log_folder", plugin_type="callback", plugin_name=SCREEN) or ""
+        # Ansible does not always know the options of a callback that it has loaded: then the usual folder is right.
+        with contextlib.suppress(AnsibleError):
+            folder = C.config.get_config_value("log_folder", plugin_type="callback", plugin_name=SCREEN) or ""
     return Path(folder).expanduser() if folder else report_folder() / "logs"

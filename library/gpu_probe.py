@@ -111,8 +111,10 @@ ansible_facts:
           type: dict
         nvidia:
           description: loaded (version and flavour of the module in the kernel), uvm_loaded, device_nodes, modules
-            (module files of the running, the next and the named kernels), dkms (rows of dkms status) and user_space
-            (version of the libraries).
+            (module files of the running, the next and the named kernels), dkms (rows of dkms status), user_space
+            (version of the libraries), half_replaced (packages of the driver that an interrupted transaction left in
+            two versions) and nouveau_unblocked (kernels whose boot entry lacks the argument that the driver's package
+            sets).
           type: dict
         nouveau_loaded:
           description: Whether the nouveau module is loaded.

@@ -6,7 +6,9 @@ import re
 from typing import Any, Dict, Iterable, List, Optional
 
 from ..host.files import below, exists, names_in, read_colon_lines, read_text, resolve
-from .kernel import Ask
+from ..host.rpm_version import kernel_sort_key
+from ..packages.state import half_replaced
+from .kernel import Ask, boot_arguments
 
 VERSION = re.compile(r"\b([0-9]{3,4}\.[0-9]{1,4}(?:\.[0-9]{1,4})?)\b")
 # Debian keeps several branches side by side and links one of them through its alternatives.
@@ -20,6 +22,11 @@ LIBRARY_FOLDERS = (
 )
 # Debian builds nvidia-current.ko; modprobe loads it if asked for nvidia (nvidia-modprobe.conf).
 MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open")
+# A container toolkit's name has it, too, and belongs to no driver.
+DRIVER_PACKAGE = re.compile(r"nvidia(?!-container)|^cuda-drivers|^nvlsm$")
+# Its scriptlet sets this argument for every kernel, and hides it if that fails.
+BLOCKING_PACKAGE = "nvidia-kmod-common"
+BLOCKING_ARGUMENT = "rd.driver.blacklist"
 DKMS_LINE = re.compile(
     # dkms 3: "nvidia/580.95.05, 4.18.0-477.el8.x86_64, x86_64: installed (note)"; dkms 2: a comma after the name.
     # "installed-weak from 4.18.0-372.el8.x86_64" is another kernel's module, used through a link.
@@ -37,6 +44,8 @@ def read_nvidia(root: str, ask: Ask, kernels: Iterable[str]) -> Dict[str, Any]:
         "dkms": parse_dkms_status(ask(["dkms", "status"])),
         "user_space": read_user_space(root),
         "nvidia_smi": exists(root, "/usr/bin/nvidia-smi"),
+        "half_replaced": [name for name in half_replaced(ask, root) if DRIVER_PACKAGE.search(name)],
+        "nouveau_unblocked": read_nouveau_unblocked(root, ask),
     }
 
 
@@ -70,6 +79,23 @@ def read_module_file(ask: Ask, kernel: str) -> Optional[Dict[str, str]]:
             licence = fields.get("license", "")
             return {"version": fields["version"], "flavour": flavour_of_licence(licence), "licence": licence}
     return None
+
+
+def read_nouveau_unblocked(root: str, ask: Ask) -> List[str]:
+    """Installed kernels that boot without the argument with which the driver's package blocks nouveau.
+
+    Empty where the driver has no such package: what blocks nouveau there is its installer's affair.
+    """
+    found = [kernel for kernel, words in boot_arguments(root).items() if not _blocks_nouveau(words)]
+    # A program that is not installed prints no version, either.
+    if found and not (ask(["rpm", "-q", BLOCKING_PACKAGE]) or "").startswith(BLOCKING_PACKAGE + "-"):
+        return []
+    return sorted(found, key=kernel_sort_key)
+
+
+def _blocks_nouveau(arguments: Iterable[str]) -> bool:
+    pairs = [argument.partition("=") for argument in arguments]
+    return any(name == BLOCKING_ARGUMENT and "nouveau" in value.split(",") for name, _, value in pairs)
 
 
 def flavour_of_licence(licence: str) -> str:

@@ -166,7 +166,8 @@ def is_driver_present(host: dict[str, Any], driver: Candidate) -> bool:
     """Whether the planned driver is already installed and in use, whoever installed it.
 
     Libraries, loaded module, and the module files of every kernel that may boot must be of one version, of the planned
-    flavour, and of the planned branch or exact version; and nvidia-smi must be there.
+    flavour, and of the planned branch or exact version; nvidia-smi must be there; an interrupted transaction must not
+    have left another version of its packages.
     """
     nvidia = host.get("nvidia") or {}
     user_space = nvidia.get("user_space") or ""
@@ -176,7 +177,7 @@ def is_driver_present(host: dict[str, Any], driver: Candidate) -> bool:
     # While an image is being made, nothing is loaded.
     modules += [] if host.get("kernel_target") else [nvidia.get("loaded")]
     wanted = (user_space, driver.pins["driver_flavour"])
-    if not (fits and nvidia.get("nvidia_smi")):
+    if not (fits and nvidia.get("nvidia_smi")) or nvidia.get("half_replaced"):
         return False
     return all(module and (module["version"], module["flavour"]) == wanted for module in modules)
 

@@ -80,6 +80,8 @@ READINGS: dict[str, Any] = {
             "dkms": [],
             "user_space": "580.95.05",
             "nvidia_smi": True,
+            "half_replaced": [],
+            "nouveau_unblocked": [],
         },
         "nouveau_loaded": False,
         "reboot": {"required": False, "reasons": []},

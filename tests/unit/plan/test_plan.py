@@ -253,6 +253,7 @@ PRESENT = {
         {"user_space": None},
         {"user_space": "580.82.07"},
         {"nvidia_smi": False},
+        {"half_replaced": ["kmod-nvidia-latest-dkms"]},
         {"modules": {}},
         {"modules": {KERNEL: GOOD_MODULE, NEXT_KERNEL: None}},
         {"modules": {KERNEL: None, NEXT_KERNEL: GOOD_MODULE}},

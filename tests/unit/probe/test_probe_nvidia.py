@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
+from gpuwright.probe import nvidia as nvidia_module
 from gpuwright.probe.nvidia import (
     parse_dkms_status,
     read_device_nodes,
@@ -175,3 +179,65 @@ def test_every_kernel_is_looked_up(host):
     nvidia = read_nvidia(host.root, answers(), ["a", "b"])
     assert nvidia["modules"] == {"a": None, "b": None}
     assert nvidia["uvm_loaded"] is True and nvidia["dkms"] == [] and nvidia["loaded"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "belongs"),
+    [
+        ("kmod-nvidia-latest-dkms", True),
+        ("libnvidia-ml", True),
+        ("cuda-drivers", True),
+        ("nvlsm", True),
+        # A container toolkit is no part of a driver, and neither is CUDA.
+        ("nvidia-container-toolkit", False),
+        ("libnvidia-container1", False),
+        ("cuda-toolkit-12-9", False),
+    ],
+)
+def test_only_packages_of_the_driver_are_half_replaced(
+    host: Any, monkeypatch: pytest.MonkeyPatch, name: str, belongs: bool
+) -> None:
+    monkeypatch.setattr(nvidia_module, "half_replaced", lambda ask, root: [name])
+    assert read_nvidia(host.root, answers(), [])["half_replaced"] == ([name] if belongs else [])
+
+
+@pytest.mark.parametrize(
+    ("options", "unblocked"),
+    [
+        ("root=/dev/mapper/rhel-root ro rd.driver.blacklist=nouveau", False),
+        ("root=/dev/mapper/rhel-root ro rd.driver.blacklist=floppy,nouveau quiet", False),
+        ("root=/dev/mapper/rhel-root ro quiet", True),
+        ("root=/dev/mapper/rhel-root rd.driver.blacklist=floppy", True),
+        ("root=/dev/mapper/rhel-root xrd.driver.blacklist=nouveau", True),
+        # As EL 8 writes it.
+        ("$kernelopts $tuned_params", False),
+        ("$other_opts $tuned_params", True),
+    ],
+)
+def test_a_boot_entry_that_does_not_block_nouveau(host: HostTree, options: str, unblocked: bool) -> None:
+    host.kernel(RUNNING)
+    host.boot_entry("running", RUNNING)
+    path = Path(host.root, "boot/loader/entries/running.conf")
+    path.write_text(f"{path.read_text()}options {options}\n")
+    host.put("/boot/grub2/grubenv", "kernelopts=root=/dev/sda1 rd.driver.blacklist=nouveau \n")
+    asked = answers(rpm="nvidia-kmod-common-570.195.03-1.el8.noarch\n")
+    assert read_nvidia(host.root, asked, [])["nouveau_unblocked"] == ([RUNNING] if unblocked else [])
+
+
+@pytest.mark.parametrize("rpm", [{}, {"rpm": "package nvidia-kmod-common is not installed\n"}], ids=["no rpm", "rpm"])
+def test_another_installer_blocks_nouveau_in_its_own_way(host: HostTree, rpm: dict[str, str]) -> None:
+    host.kernel(RUNNING)
+    host.boot_entry("running", RUNNING)
+    path = Path(host.root, "boot/loader/entries/running.conf")
+    path.write_text(f"{path.read_text()}options ro quiet\n")
+    assert read_nvidia(host.root, answers(**rpm), [])["nouveau_unblocked"] == []
+
+
+def test_an_entry_without_modules_or_without_options_is_not_looked_at(host: HostTree) -> None:
+    host.kernel(RUNNING)
+    host.boot_entry("running", RUNNING)
+    host.boot_entry("rescue", "0-rescue-77")
+    path = Path(host.root, "boot/loader/entries/rescue.conf")
+    path.write_text(f"{path.read_text()}options ro quiet\n")
+    asked = answers(rpm="nvidia-kmod-common-570.195.03-1.el8.noarch\n")
+    assert read_nvidia(host.root, asked, [])["nouveau_unblocked"] == []

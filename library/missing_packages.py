@@ -52,6 +52,12 @@ unfinished:
       something is missing; with dnf, installed without certainty that their scriptlets ran.
   type: list
   returned: always
+half_replaced:
+  description:
+    - Packages of which the old version is beside the new one, because dnf was interrupted or a scriptlet failed.
+      Kernels are not looked at.
+  type: list
+  returned: always
 locked:
   description: Whether another process holds the package manager.
   type: bool
@@ -65,6 +71,7 @@ holder:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.installed import (
     FAMILIES,
+    half_replaced_packages,
     lock_holder,
     missing_packages,
     unfinished_packages,
@@ -87,6 +94,7 @@ def main() -> None:
         # Of dpkg's only what stops an installation; a transaction that runs at this moment is not finished, either.
         look = missing or (family == "redhat" and not holder)
         unfinished = unfinished_packages(family) if look else []
+        half_replaced = half_replaced_packages(module.params["packages"], family) if look else []
     except OSError as error:
         look = "dpkg --audit" if family == "debian" else "rpm -qa | head"
         module.fail_json(msg=f"{error}. Check the package database: {look} [packages.database]")
@@ -98,6 +106,7 @@ def main() -> None:
         asked=module.params["packages"],
         missing=missing,
         unfinished=unfinished,
+        half_replaced=half_replaced,
         locked=bool(holder),
         holder=holder,
         msg=message,

@@ -14,7 +14,8 @@ description:
 positional: names, family
 options:
   _input:
-    description: The failed result of M(ansible.builtin.dnf) or M(ansible.builtin.apt).
+    description: The failed result of M(ansible.builtin.dnf) or M(ansible.builtin.apt), or of M(ansible.builtin.command)
+      that ran dnf or dpkg.
     type: dict
     required: true
   names:
@@ -40,6 +41,7 @@ _value:
 """
 
 import re
+import shlex
 
 # What to type for the same purpose; {what} is a package.
 COMMANDS = {
@@ -106,12 +108,17 @@ CAUSES = (
 
 
 def package_failure(result: dict, names: list[str], family: str = "redhat") -> str:
-    """One paragraph for the failed result of ansible.builtin.dnf or apt that should have installed `names`.
+    """One paragraph for a failed result of ansible.builtin.dnf, apt or command that should have installed `names`.
 
     family  redhat for dnf, debian for apt
     """
     manager = "apt" if family == "debian" else "dnf"
-    said = " ".join(str(part) for part in (result.get("msg", ""), *result.get("failures", [])) if part)
+    # What a command has to say is what it wrote; Ansible's own words for it are "non-zero return code".
+    argv = result.get("cmd")
+    if argv:
+        said = str(result.get("stderr") or result.get("stdout", ""))
+    else:
+        said = " ".join(str(part) for part in (result.get("msg", ""), *result.get("failures", [])) if part)
     said = LOGIN.sub("://***@", re.sub(r"\s+", " ", said)).strip() or f"{manager} gave no reason"
     some = " ".join(names[:6])
     for pattern, cause, action in CAUSES:
@@ -122,8 +129,9 @@ def package_failure(result: dict, names: list[str], family: str = "redhat") -> s
             commands = COMMANDS[manager].items()
             values.update({name: text.format(what=what.split("=")[0], some=some) for name, text in commands})
             return f"Packages: {cause.format(**values)}. {manager} said: {said[:600]} {action.format(**values)}"
-    command = COMMANDS[manager]["install"].format(some=some)
-    return f"Packages: {some} could not be installed. {manager} said: {said[:600]} Run `{command}` there to see it."
+    command = shlex.join(argv) if argv else COMMANDS[manager]["install"].format(some=some)
+    subject = some or "what an interrupted transaction left"
+    return f"Packages: {subject} could not be installed. {manager} said: {said[:600]} Run `{command}` there to see it."
 
 
 class FilterModule:

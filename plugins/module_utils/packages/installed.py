@@ -4,11 +4,12 @@
 import fcntl
 import fnmatch
 import os
+import re
 import struct
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
 
 from ..host.bounded import run_bounded
-from .state import unfinished_items
+from .state import installed_twice, unfinished_items
 
 # Files that hold the pid of a running dnf or yum (dnf/lock.py), below its cache and run directories.
 DNF_PID_FILES = (
@@ -103,6 +104,22 @@ def unfinished_packages(family: str) -> List[str]:
         return [name for name in unfinished_items() if _rpm_knows([name])]
     lines = [line.partition(" ") for line in _ask_dpkg("${db:Status-Status} ${Package}\\n").splitlines()]
     return sorted({package for status, _, package in lines if status in UNFINISHED})
+
+
+def half_replaced_packages(names: Sequence[str], family: str) -> List[str]:
+    """Those of `names` (as in missing_packages), and of what a transaction of dnf did not finish, that are there in two
+    versions, sorted. A scriptlet that fails leaves the old one, too. dpkg leaves none, and kernels may be many.
+    """
+    if family != "redhat":
+        return []
+    asked = {re.sub(r"-[0-9].*", "", name) for name in names}
+    unfinished = {item.rsplit("-", 2)[0] for item in unfinished_items()}
+    return installed_twice(_ask_rpm, sorted(name for name in asked | unfinished if not name.startswith("kernel")))
+
+
+def _ask_rpm(command: Sequence[str]) -> Optional[str]:
+    done = run_bounded(command, timeout=QUERY_SECONDS)
+    return None if done.rc is None else done.stdout
 
 
 def missing_debs(names: Iterable[str], listing: str) -> List[str]:

@@ -20,6 +20,7 @@ IN_USE = re.compile(r"lock on |lock is held|Resource temporarily unavailable")
 VERIFY = ["rpm", "--verifydb"]
 # Only dependencies: files are not compared.
 CHECK = ["rpm", "-Va", "--nofiles", "--nodigest"]
+NAMES = ["rpm", "-q", "--qf", "%{NAME} %{ARCH}\\n"]
 
 
 def read_package_state(ask: Callable[..., Any], root: str = "/") -> Dict[str, Any]:
@@ -73,6 +74,20 @@ def unfinished_items(root: str = "/") -> List[str]:
     except sqlite3.Error:
         return []
     return sorted(found.values())
+
+
+def installed_twice(ask: Callable[..., Any], names: Sequence[str]) -> List[str]:
+    """Those of `names` that rpm has in two versions of one architecture, sorted; [] if it does not answer."""
+    rows = (ask(NAMES + list(names)) or "").splitlines() if names else []
+    return sorted({row.split(" ")[0] for row in rows if rows.count(row) > 1})
+
+
+def half_replaced(ask: Callable[..., Any], root: str = "/") -> List[str]:
+    """Names of packages of which an interrupted transaction left the old version beside the new one, sorted.
+
+    rpm installs the new packages of a transaction first and removes the old ones at its end.
+    """
+    return installed_twice(ask, sorted({item.rsplit("-", 2)[0] for item in unfinished_items(root)}))
 
 
 def state_findings(state: Mapping[str, Any], lock_holder: Any) -> List[Any]:

@@ -14,7 +14,7 @@ from ..gpu.devices import describe_device, find_devices
 from ..host.files import exists
 from ..packages.installed import lock_holder, missing_packages
 from ..packages.repositories import unreachable
-from ..packages.state import read_package_state, state_findings
+from ..packages.state import NAMES, read_package_state, state_findings
 from ..probe.workloads import describe_all
 from .accounts import account_problems, read_accounts
 from .driver import downgrade_problems, guard_remarks, read_guarded
@@ -62,7 +62,7 @@ def read_facts(
     version = "-" + (driver["version"] or driver["branch"] + ".*")
     names = sorted({name.split(version)[0] for name in driver["packages"] + driver["version_lock"]})
     by_rpm = family == "redhat"
-    rpm = ask(["rpm", "-q", "--qf", "%{NAME}\\n"] + (names or ["rpm"])) if by_rpm else ""
+    rpm = ask(NAMES + (names or ["rpm"])) if by_rpm else ""
     needed = [row for row in repositories if _lacks(row["packages"], family, missing)]
     return {
         "unreachable": look(needed, major, root, family, passwords) if needed else [],
@@ -114,7 +114,7 @@ def find_problems(
     found += lock_file_problems(plan, wishes)
     found += own_package_problems(plan, wishes)
     found += clock_problems(facts, wishes, _family(host))
-    found += package_manager_problems(facts)
+    found += package_manager_problems(facts, plan["driver"]["present"])
     found += key_problems(facts)
     found += repository_problems(facts)
     needs = space_needed(plan, facts, wishes)
@@ -216,8 +216,11 @@ def clock_problems(facts: Mapping[str, Any], wishes: Mapping[str, Any], family: 
     return [problem("clock.skew", text, seen, f"On the node: `{SET_CLOCK[family]}`; or correct the controller's.")]
 
 
-def package_manager_problems(facts: Mapping[str, Any]) -> List[Problem]:
-    """An rpm database that cannot be read or lists a package twice, and who is installing at this moment."""
+def package_manager_problems(facts: Mapping[str, Any], stays: bool) -> List[Problem]:
+    """An rpm database that cannot be read or lists a package twice, and who is installing at this moment.
+
+    stays  whether the driver that is there is the planned one, so that no package of it will be installed
+    """
     found = []
     said = facts["rpm"]
     if said is None or "error:" in said:
@@ -229,11 +232,10 @@ def package_manager_problems(facts: Mapping[str, Any]) -> List[Problem]:
         twice = sorted({line for line in lines if lines.count(line) > 1})
         if twice:
             text = "Packages of the driver are installed twice, as after an interrupted transaction"
-            found.append(
-                problem(
-                    "packages.twice", text, ", ".join(twice), "On the node: `dnf remove --duplicates`, then run again."
-                )
-            )
+            step = "Nothing: a run that installs the driver removes the old versions first."
+            if stays:
+                step = "On the node: `dnf remove --duplicates`, then run again."
+            found.append(problem("packages.twice", text, ", ".join(twice), step, stops=stays))
     if facts["packages"]:
         found += [problem(*row) for row in state_findings(facts["packages"], facts["lock_holder"])]
     if facts["lock_holder"]:

@@ -10,6 +10,7 @@ import pytest
 from gpuwright.packages.state import (
     CHECK,
     VERIFY,
+    half_replaced,
     read_package_state,
     read_unfinished,
     state_findings,
@@ -133,6 +134,11 @@ INSTALL, UPGRADE, UPGRADED, REINSTALL, REINSTALLED = 1, 6, 7, 9, 10
     ],
 )
 def test_what_killed_transactions_left(tmp_path: Any, rows: list[tuple[Any, ...]], left: list[str]) -> None:
+    assert unfinished_items(with_items(tmp_path, rows)) == left
+
+
+def with_items(tmp_path: Any, rows: list[tuple[Any, ...]]) -> str:
+    """A root whose history has these rows: (transaction, action, package, version)."""
     root = history(tmp_path, 1, 0, 1, 0)
     with sqlite3.connect(tmp_path / "var/lib/dnf/history.sqlite") as database:
         database.executescript(ITEMS)
@@ -143,7 +149,41 @@ def test_what_killed_transactions_left(tmp_path: Any, rows: list[tuple[Any, ...]
                 "INSERT INTO trans_item (trans_id, item_id, repo_id, action, reason, state) VALUES (?,?,?,?,?,?)",
                 values,
             )
-    assert unfinished_items(root) == left
+    return root
+
+
+@pytest.mark.parametrize(
+    ("installed", "twice"),
+    [
+        ("kmod x86_64\nkmod x86_64\nlibs x86_64\n", ["kmod"]),
+        # What the transaction did not come to.
+        ("kmod x86_64\npackage libs is not installed\n", []),
+        # The old versions are gone; only scriptlets may be missing.
+        ("kmod x86_64\nlibs x86_64\n", []),
+        # Two architectures are not two versions.
+        ("kmod x86_64\nlibs x86_64\nlibs i686\n", []),
+        # rpm did not answer.
+        (None, []),
+    ],
+)
+def test_old_versions_that_a_killed_transaction_did_not_come_to(
+    tmp_path: Any, installed: Any, twice: list[str]
+) -> None:
+    kmod = [(2, UPGRADE, "kmod", "580"), (2, UPGRADED, "kmod", "570")]
+    rows = [*kmod, *((number, action, "libs", version) for number, action, _, version in kmod)]
+    asked: list[Any] = []
+
+    def ask(command: Sequence[str]) -> Any:
+        asked.append(command)
+        return installed
+
+    assert half_replaced(ask, with_items(tmp_path, rows)) == twice
+    assert asked == [["rpm", "-q", "--qf", "%{NAME} %{ARCH}\\n", "kmod", "libs"]]
+
+
+def test_rpm_is_not_asked_where_every_transaction_ended(tmp_path: Any) -> None:
+    root = with_items(tmp_path, [(1, INSTALL, "kmod", "580")])
+    assert half_replaced(lambda command: pytest.fail(str(command)), root) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"no database", None])

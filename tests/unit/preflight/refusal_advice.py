@@ -152,7 +152,11 @@ REFUSALS = (
     Refusal("the clock is off, Debian", "The clock is", lambda: State(host=debian(), facts=facts(time=HERE + 900))),
     Refusal("rpm's database", "cannot be read", lambda: State(facts=facts(rpm="error: rpmdb open failed"))),
     Refusal("rpm's database is damaged", "is damaged", lambda: State(facts=facts(packages=dict(LOST)))),
-    Refusal("a package twice", "installed twice", lambda: State(facts=facts(rpm="kmod.x86_64\nkmod.x86_64\n"))),
+    Refusal(
+        "a package twice",
+        "installed twice",
+        lambda: State(plan=plan(present=True), facts=facts(rpm="kmod x86_64\nkmod x86_64\n")),
+    ),
     Refusal("read-only", "mounted read-only", lambda: small(read_only=True)),
     Refusal("too little space", "MiB are needed", lambda: small(free_mib=1)),
     Refusal("too little space, Debian", "MiB are needed", lambda: State(host=debian(), facts=small(free_mib=1).facts)),

@@ -89,6 +89,9 @@ IN_USE = {**USE, "gpu_processes": [WORKER, {"pid": None, "name": "unknown: x"}],
 NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
 
 
+TWICE = facts(rpm="kmod x86_64\nlibs x86_64\nlibs i686\nkmod x86_64\n")
+
+
 @pytest.mark.parametrize(
     ("changes", "problem", "step", "stops"),
     [
@@ -106,7 +109,9 @@ NO_INODES = dict.fromkeys(facts()["filesystems"], {**PLENTY, "free_inodes": 10})
         ({"the_host": host(in_use=IN_USE), "busy": "force"}, "The GPUs are in use", "gpuwright_busy=force", False),
         ({"the_facts": facts(rpm=None)}, "rpm database", "rebuilddb", True),
         ({"the_facts": facts(rpm="error: cannot open Packages index")}, "rpm database", "rebuilddb", True),
-        ({"the_facts": facts(rpm="kmod.x86_64\nkmod.x86_64\n")}, "installed twice", "--duplicates", True),
+        ({"the_facts": TWICE}, "installed twice", "Nothing: a run that installs the driver removes", False),
+        # No package of the driver would be installed.
+        ({"the_facts": TWICE, "the_plan": plan(present=True)}, "installed twice", "--duplicates", True),
         (
             {"the_facts": facts(unpinned=[{"name": "cuda", "key_url": "http://m/k", "key_variable": "x_key_url"}])},
             "The fingerprint of the key of the repository cuda is not known",
@@ -195,7 +200,7 @@ def test_rpm_is_asked_once_for_each_package(tmp_path: Any, system: str, pins: di
         return ""
 
     read_facts(ask("T4", system, **pins), answer, root=str(tmp_path))
-    names = asked[0][asked[0].index("%{NAME}\\n") + 1 :]
+    names = asked[0][asked[0].index("%{NAME} %{ARCH}\\n") + 1 :]
     assert "nvidia-driver-cuda" in names and not any("580" in name for name in names)
 
 

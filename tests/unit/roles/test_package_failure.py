@@ -89,3 +89,13 @@ def test_says_cause_evidence_and_next_step(result: dict, cause: str, action: str
 
 def test_a_long_answer_is_cut() -> None:
     assert len(MODULE.package_failure({"msg": "x" * 100_000}, ["dkms"])) < 1000
+
+
+def test_a_command_says_what_it_wrote_and_how_to_repeat_it() -> None:
+    """As `dnf reinstall` ends when the newer version is there, too."""
+    argv = ["dnf", "--assumeyes", "reinstall", "kmod-nvidia-latest-dkms-570.172.08-1.el8.x86_64"]
+    said = "Error: Transaction test error:\n  package kmod-nvidia-latest-dkms-3:570.172.08 is already installed"
+    result = {"msg": "non-zero return code", "cmd": argv, "rc": 1, "stdout": "Downloading Packages:", "stderr": said}
+    text = MODULE.package_failure(result, [])
+    assert "is already installed" in text and f"`{' '.join(argv)}`" in text and "interrupted transaction" in text
+    assert "non-zero return code" not in text

@@ -80,7 +80,9 @@ def _about_holder(
         step = f"wait until it has ended, then: {again}"
         return Step(refusal=reason, next=f"{step} (or, if it should not continue, stop it and add {BREAK})")
     if work:
-        return Step(wait=f"{work_words(work)} of the run of {words} are still working on this host")
+        # With the run's id, the module ends those of them that only wait for somebody to listen.
+        over = holder["run"] if state == runs.GONE else ""
+        return Step(wait=f"{work_words(work)} of the run of {words} are still working on this host", replace=over)
     if state == runs.LEFTOVER:
         pids = ", ".join(map(str, runs.leftover_pids(holder))) or "of another user"
         return Step(

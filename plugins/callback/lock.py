@@ -102,11 +102,13 @@ class CallbackModule(CallbackBase):
     def _wait_for_leftovers(self) -> None:
         deadline = time.monotonic() + self.get_option("wait_seconds")
         said: list = []
+        runs.end_unheard()
         while (left := runs.leftovers()) and time.monotonic() < deadline:
             if left != said:
                 self._display.display("; ".join(map(leftover_words, left)) + "; waiting for them to end")
             said = left
             time.sleep(LOOK_AGAIN_S)
+            runs.end_unheard()
         if left:
             self._display.warning("; ".join(map(leftover_words, left)) + " after the wait; end them with kill -9")
 

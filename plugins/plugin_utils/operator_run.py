@@ -12,6 +12,7 @@ import contextlib
 import os
 import pwd
 import re
+import signal
 import socket
 import subprocess
 from multiprocessing import current_process
@@ -121,6 +122,20 @@ def leftovers() -> list[tuple[str, list[int]]]:
         if name.startswith(prefix) and pid.isdigit() and not _lives(int(pid), started):
             found.append((f"pid {pid}", _holders(inode)))
     return sorted(found)
+
+
+def end_unheard() -> None:
+    """End workers of killed runs that have done their task and wait for their main process to take the answer.
+
+    A worker has both ends of the pipe to it, so that an answer longer than the pipe keeps it for ever (pipe(7)). One
+    that still talks to a node has a program for that, such as ssh.
+    """
+    for _run, pids in leftovers():
+        for pid in pids:
+            writes = _read(f"/proc/{pid}/wchan").endswith("pipe_write")
+            if writes and not _read(f"/proc/{pid}/task/{pid}/children"):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def leftover_pids(record: dict[str, Any]) -> list[int]:

@@ -18,7 +18,7 @@ from ..host.files import below, read_text
 from ..verdict.boot_check import BOOT_ID_PATH, UPTIME_PATH
 from ..verdict.kept_file import read_kept
 from ..verdict.report import now_utc, write_json
-from .runs import Work, work_of_others
+from .runs import Work, end_unheard, work_of_others
 
 FOLDER = "/run/gpuwright"
 RECORD = FOLDER + "/operator.json"
@@ -72,6 +72,9 @@ def take(claim: Dict[str, Any], replaces: str = "", root: str = "/") -> Answer:
         if not own:
             work = work_of_others(claim["run"], root)
             known_stale = replaces and replaces == (DAMAGED if damaged else record and record["run"])
+            if not damaged:
+                # Without a record, no run holds the lock, and what works here is of runs that are over.
+                end_unheard((each for each in work if record is None or (known_stale and each.run == replaces)), root)
             if work or ((record or damaged) and not known_stale):
                 return Answer(False, record, damaged, work, _quiet_s(root, record, damaged))
         written = {name: claim[name] for name in CLAIM}

@@ -6,19 +6,24 @@ inherits it: dnf, dkms, a compiler, pip. By this, a process is found whose run's
 systemd starts for a run do not belong to it: they get systemd's environment.
 """
 
+import contextlib
 import json
 import os
 import select
 import signal
 import time
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, Iterable, List, NamedTuple
 
-from ..host.files import below
-from ..host.processes import command_name, process_ids
+from ..host.files import below, link_target, names_in, read_text
+from ..host.processes import command_name, parent_of, process_ids
 
 VARIABLE = "GPUWRIGHT_RUN"
 # Helpers that gpg and D-Bus leave behind on purpose. They inherit the environment but do no work for the run.
 LINGERING = ("gpg-agent", "dirmngr", "keyboxd", "scdaemon", "dbus-daemon", "dbus-launch", "ssh-agent")
+# The call write(2) in /proc/<pid>/syscall, of x86-64 and of arm64, and its first argument: standard output or error.
+WRITE, STANDARD = ("1", "64"), {"0x1": 1, "0x2": 2}
+# Since OpenSSH 9.8 it is sshd-session.
+LISTENER = "sshd"
 LIMIT_BYTES = 1024 * 1024
 DEADLINE_S = 10.0
 
@@ -49,6 +54,34 @@ def work_of_others(own_run: str, root: str = "/", deadline_s: float = DEADLINE_S
     found = _read_in_child(root, deadline_s)
     works = [Work(pid, command_name(root, pid), run) for pid, run in sorted(found.items())]
     return [work for work in works if work.run != own_run and work.command not in LINGERING]
+
+
+def end_unheard(works: Iterable[Work], root: str = "/") -> None:
+    """End processes of a run that is over if all that is left of them is to tell ssh something. Needs root.
+
+    A module that was cut off while it was sent is an error, which Python reports with the line: the whole module. sshd
+    does not take it: it reads no more of the session, and keeps the pipe for as long as the connection lasts. Each run
+    that waits for this process keeps the connection alive.
+    """
+    for work in works:
+        if _is_unheard(root, work.pid):
+            with contextlib.suppress(OSError):
+                os.kill(work.pid, signal.SIGKILL)
+
+
+def _is_unheard(root: str, pid: int) -> bool:
+    """Whether it waits in write(2) to a pipe that is read by the sshd above it, and by no program of the run."""
+    words = (read_text(root, f"/proc/{pid}/syscall") or "").split()
+    if len(words) < 2 or words[0] not in WRITE or words[1] not in STANDARD:
+        return False
+    written = link_target(root, f"/proc/{pid}/fd/{STANDARD[words[1]]}") or ""
+    above = parent_of(root, pid)
+    while above and not command_name(root, above).startswith(LISTENER):
+        above = parent_of(root, above)
+    listens = f"/proc/{above}/fd"
+    return written.startswith("pipe:") and written in [
+        link_target(root, f"{listens}/{name}") for name in (names_in(root, listens) if above else [])
+    ]
 
 
 def _read_in_child(root: str, deadline_s: float) -> Dict[int, str]:

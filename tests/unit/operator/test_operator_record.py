@@ -302,6 +302,67 @@ def test_the_lock_is_not_given_while_another_run_works(root: Path, started, monk
     assert take(BOB, ALICE["run"], str(root)).held
 
 
+# Reads nothing of what its program says, and keeps the pipe, as sshd does for a session that was cut off.
+LISTENER = """#!{python}
+import subprocess, sys
+started = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stderr=subprocess.PIPE)
+print(started.pid, flush=True)
+started.wait()
+"""
+SAYS_MUCH = "import os; os.write(2, bytes(900000))"
+OF_ITS_OWN = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', {!r}], stderr=subprocess.PIPE).wait()"
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "ended"),
+    [
+        ("sshd", SAYS_MUCH, True),
+        ("sshd-session", SAYS_MUCH, True),
+        ("sshd", "import time; time.sleep(60)", False),
+        # A program of the run reads it, as tar reads what gzip writes.
+        ("sshd", OF_ITS_OWN.format(SAYS_MUCH), False),
+        ("tee", SAYS_MUCH, False),
+    ],
+    ids=["cut off", "newer OpenSSH", "works", "heard by its own", "heard by another"],
+)
+def test_what_only_waits_for_ssh_to_listen_is_ended(tmp_path: Path, name: str, program: str, ended: bool) -> None:
+    file = tmp_path / name
+    file.write_text(LISTENER.format(python=sys.executable))
+    file.chmod(0o755)
+    listener = subprocess.Popen([str(file), program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert listener.stdout is not None
+        pid = int(listener.stdout.readline())
+        time.sleep(1)
+        pids = [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+        operator_runs.end_unheard(operator_runs.Work(each, "python", "r") for each in pids)
+        time.sleep(0.5)
+        assert [each for each in pids if Path(f"/proc/{each}").exists()] == ([] if ended else pids)
+    finally:
+        for each in pids:
+            subprocess.run(["kill", "-KILL", str(each)], check=False)
+        listener.kill()
+        listener.wait()
+
+
+@pytest.mark.parametrize(
+    ("holder", "replaces", "ended"),
+    [(None, "", [1, 2]), (ALICE, "", []), (ALICE, ALICE["run"], [1]), (ALICE, BOB["run"], [])],
+    ids=["no holder", "a holder", "a holder that is over", "another one"],
+)
+def test_only_what_a_run_that_is_over_has_left_is_ended(
+    root: Path, monkeypatch: pytest.MonkeyPatch, holder: dict | None, replaces: str, ended: list[int]
+) -> None:
+    if holder:
+        assert take(holder, root=str(root)).held
+    works = [operator_runs.Work(1, "python3", ALICE["run"]), operator_runs.Work(2, "python3", BOB["run"])]
+    given: list[int] = []
+    monkeypatch.setattr(operator_record, "work_of_others", lambda *_arguments: works)
+    monkeypatch.setattr(operator_record, "end_unheard", lambda some, _root: given.extend(each.pid for each in some))
+    assert not take({**ALICE, "run": "ctl-3:9:9"}, replaces, root=str(root)).held
+    assert given == ended
+
+
 def test_a_process_that_hangs_in_the_kernel_keeps_nobody_waiting(root: Path) -> None:
     """Its environment cannot be read in time; here a pipe plays the kernel, which lets who opens it wait."""
     for pid, run in ((10, "ctl-7:77:7"), (30, "ctl-7:77:7")):

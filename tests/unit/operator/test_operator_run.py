@@ -27,6 +27,7 @@ marker = runs.mark(os.getpid(), runs.start_of(os.getpid()))
 worker = os.fork()
 if worker == 0:
     os.setsid()
+    exec(sys.argv[2])
     time.sleep(300)
 program = subprocess.Popen(["sleep", "300"], start_new_session=True)
 print(worker, program.pid, marker is not None, flush=True)
@@ -44,11 +45,17 @@ def record(**changes: object) -> dict:
     return {**own, **changes}
 
 
+# What a worker does: the main process has forked it, so that both have both ends of every pipe.
+ANSWERS = "reader, writer = os.pipe(); os.write(writer, bytes(1 << 20))"
+TALKS = "program = subprocess.Popen(['sleep', '300'], stdin=subprocess.PIPE); program.stdin.write(bytes(1 << 20))"
+
+
 @pytest.fixture
-def killed_run() -> Iterator[dict]:
-    """A run whose main process was killed; `worker` and `program` of it go on."""
+def killed_run(request: pytest.FixtureRequest) -> Iterator[dict]:
+    """A run whose main process was killed; `worker` and `program` of it go on. The parameter: what the worker does."""
     file = PLUGINS / "plugin_utils/operator_run.py"
-    main = subprocess.Popen([sys.executable, "-c", MAIN, str(file)], stdout=subprocess.PIPE, text=True)
+    words = [sys.executable, "-c", MAIN, str(file), getattr(request, "param", "")]
+    main = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert main.stdout is not None
     worker, program, marked = main.stdout.readline().split()
     assert marked == "True"
@@ -88,6 +95,26 @@ def test_workers_of_a_killed_run_are_left_until_they_end(killed_run: dict, stopp
     os.kill(killed_run["worker"], signal.SIGKILL)
     assert eventually(lambda: runs.state_of(killed_run) == runs.GONE)
     assert f"pid {killed_run['pid']}" not in dict(runs.leftovers())
+
+
+@pytest.mark.parametrize("killed_run", [ANSWERS], indirect=True, ids=["its answer is longer than the pipe"])
+def test_a_worker_whose_answer_nobody_takes_is_ended(killed_run: dict) -> None:
+    """It has both ends of the pipe, so it would write for ever, and every later run waited for it."""
+
+    def ended() -> bool:
+        runs.end_unheard()
+        return runs.state_of(killed_run) == runs.GONE
+
+    assert eventually(ended)
+
+
+@pytest.mark.parametrize("killed_run", ["", TALKS], indirect=True, ids=["it works", "it talks to a node"])
+def test_a_worker_that_is_not_done_goes_on(killed_run: dict) -> None:
+    time.sleep(0.5)
+    for _look in range(3):
+        runs.end_unheard()
+    assert runs.state_of(killed_run) == runs.LEFTOVER
+    subprocess.run(["pkill", "-KILL", "--parent", str(killed_run["worker"])], check=False)
 
 
 def test_a_run_that_lives_is_no_leftover() -> None:
@@ -182,10 +209,12 @@ def judged(state: str, work: list | None = None, quiet_s: float = 60, takeover: 
 )
 def test_what_follows_from_a_holder(state: str, work: list, quiet_s: float, takeover: bool, kind: str) -> None:
     step = judged(state, work, quiet_s, takeover)
-    assert [name for name in ("replace", "wait", "refusal") if getattr(step, name)] == [kind]
+    assert [name for name in ("wait", "replace", "refusal") if getattr(step, name)][0] == kind
     text = step.wait + step.refusal
+    # Of a run that is over, the module ends what only waits to be heard.
+    assert step.replace == ("r" if kind == "replace" or (state == "gone" and work) else "")
     if kind == "replace":
-        assert step.replace == "r"
+        assert text == ""
     else:
         assert "alice from " in text and "2026-11-22T06:30:00Z" in text and "site.yml" in text
     if kind == "wait" and work:

@@ -61,7 +61,14 @@ def test_settings_wait_for_who_works(site: Site, busy: str, turns: str, variable
 def test_a_driver_waits_for_who_works(
     site: Site, busy: str, missing: list, commands: list, variables: dict, code: int, installed: bool
 ) -> None:
-    state = {"changed": False, "missing": missing, "unfinished": [], "locked": False, "holder": None}
+    state = {
+        "changed": False,
+        "missing": missing,
+        "unfinished": [],
+        "half_replaced": [],
+        "locked": False,
+        "holder": None,
+    }
     site.module("missing_packages", repr(state))
     site.module("dnf_module_stream", f"{{'changed': False, 'commands': {commands}}}")
     driver = {"stream": "580-dkms", "switch_removes": [], "packages": ["nvidia-driver-cuda"], "present": False}

@@ -33,19 +33,15 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import yaml
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-
-ROLES = Path(__file__).resolve().parents[2] / "roles"
+from ansible_collections.gpuwright.node.plugins.plugin_utils.inherited import ROLES, role_specs
 
 
 @functools.cache
 def defaults(roles: Path = ROLES) -> dict[str, Any]:
     """Name and default of every option of every role, from their argument specs."""
-    files = sorted(roles.glob("*/meta/argument_specs.yml"))
-    specs = (yaml.safe_load(file.read_text(encoding="utf-8")) for file in files)
-    options = (spec["argument_specs"]["main"].get("options", {}) for spec in specs)
+    options = (specs["main"].get("options", {}) for specs in role_specs(roles).values())
     return {name: option["default"] for each in options for name, option in each.items()}
 
 

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import ansible
-import yaml
 
 from .. import trainer_wheel
-from ..started import ROOT, STARTED_AS
+from ..inherited import ROLES, role_specs
+from ..started import STARTED_AS
 
-ROLES = ROOT / "roles"
 # The roles of the layers, in their order; verify is entered in every run, and only what it installs can be settled.
 SETTLING = (
     "system_kernel", "system_driver", "system_cuda", "system_runtime", "system_training", "system_tuning",
@@ -52,8 +51,8 @@ def settings(role: str, roles: Path = ROLES) -> tuple[str, ...]:
     """Names of the public variables that these roles take or ask for, sorted."""
     names: set[str] = set()
     for one in set(closure(role, roles)) - set(OF_EVERY_PLAY):
-        specs = yaml.safe_load((roles / one / "meta/argument_specs.yml").read_text("utf-8"))["argument_specs"]
-        names.update(*(entry.get("options", {}) for entry in specs.values()), ASKED.findall(_text(roles / one)))
+        specs = role_specs(roles)[one].values()
+        names.update(*(entry.get("options", {}) for entry in specs), ASKED.findall(_text(roles / one)))
     return tuple(sorted(names))
 
 
@@ -65,6 +64,13 @@ def code(role: str, roles: Path = ROLES) -> str:
     if role == "model_trainer":
         parts.append(_trainer())
     return _sha("\n".join(parts).encode())
+
+
+def prepare() -> None:
+    """Work out what is the same for every host, in the process that forks the workers; each would do it anew."""
+    for role in SETTLING:
+        settings(role)
+        code(role)
 
 
 def checksum(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,6 @@ from typing import Any
 
 from ansible import constants as C
 from ansible import context
-from ansible.errors import AnsibleError
 from ansible.plugins.loader import callback_loader
 from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
@@ -153,8 +151,8 @@ def _plans(variables: Mapping[str, Mapping[str, Any]], tags: Sequence[str]) -> d
 def log_folder() -> Path:
     """Where the logs of runs are, whether or not this run's screen writes one."""
     folder = os.environ.get("GPUWRIGHT_LOG_FOLDER", "")
-    if not folder and callback_loader.get(SCREEN, class_only=True):
-        # Ansible does not always know the options of a callback that it has loaded: then the usual folder is right.
-        with contextlib.suppress(AnsibleError):
-            folder = C.config.get_config_value("log_folder", plugin_type="callback", plugin_name=SCREEN) or ""
+    screen = None if folder else callback_loader.get(SCREEN, class_only=True)
+    if screen:
+        # Ansible keeps the options of a plug-in by the name under which it has found it.
+        folder = C.config.get_config_value("log_folder", plugin_type="callback", plugin_name=screen._load_name) or ""
     return Path(folder).expanduser() if folder else report_folder() / "logs"

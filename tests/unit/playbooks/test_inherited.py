@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.inputs import SETTLING
 from ansible_collections.gpuwright.node.plugins.plugin_utils.inherited import OF_EVERY_HOST, PLUGINS
 from conftest import REPOSITORY
 
@@ -16,8 +17,10 @@ import sys
 def seen(names):
     there = [name for name in names if f"{plugins}." + name in sys.modules]
     setting = sys.modules.get("{plugins}.lookup.setting")
+    inputs = sys.modules.get("{plugins}.plugin_utils.entering.inputs")
     read = setting.defaults.cache_info().currsize if setting else 0
-    return f"{{len(there)}} loaded, defaults read {{read}} times"
+    taken = inputs.code.cache_info().currsize if inputs else 0
+    return f"{{len(there)}} loaded, defaults read {{read}} times, {{taken}} checksums"
 class FilterModule:
     def filters(self):
         return {{"seen": seen}}
@@ -33,8 +36,11 @@ PLAY = """
 @pytest.mark.parametrize(
     ("hosts", "said"),
     [
-        ("{{ lookup('gpuwright.node.gpu_nodes') }}", f"{len(OF_EVERY_HOST)} loaded, defaults read 1 times"),
-        ("gpu_nodes", "0 loaded, defaults read 0 times"),
+        (
+            "{{ lookup('gpuwright.node.gpu_nodes') }}",
+            f"{len(OF_EVERY_HOST)} loaded, defaults read 1 times, {len(SETTLING)} checksums",
+        ),
+        ("gpu_nodes", "0 loaded, defaults read 0 times, 0 checksums"),
     ],
     ids=["a play of the toolkit", "any other play"],
 )

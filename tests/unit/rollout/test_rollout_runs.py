@@ -38,6 +38,24 @@ def test_check_mode_prints_the_batches_and_does_nothing_else(rollout: Rollout) -
     assert not list((rollout.folder / "logs").glob("*.json")) and "GPU nodes, worst first" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("settings", "folder"),
+    [("", "reports/logs"), ("\n[gpuwright_screen]\nlog_folder = kept/logs\n", "kept/logs")],
+    ids=["nothing is set", "ansible.cfg names a folder"],
+)
+def test_its_record_is_where_the_logs_of_runs_are(
+    rollout: Rollout, monkeypatch: pytest.MonkeyPatch, settings: str, folder: str
+) -> None:
+    """Other tests set the variable, so that they leave no logs in the checkout; users do not."""
+    monkeypatch.delenv("GPUWRIGHT_LOG_FOLDER")
+    with (rollout.folder / "ansible.cfg").open("a") as file:
+        file.write(settings)
+    done = rollout.site.run("playbooks/rollout.yml", "-l", "a1")
+    assert done.returncode == 0 and reached(done.stdout) == {"a1": ALL}, done.stdout
+    names = sorted(path.suffix for path in (rollout.folder / folder).iterdir() if path.is_file())
+    assert names == [".json", ".log"], names
+
+
 def test_a_batch_is_verified_before_the_next_one_begins(rollout: Rollout) -> None:
     # A task that fails, and whose failure a role deals with, is no failure of its host.
     rollout.fault("a1", "rescued")

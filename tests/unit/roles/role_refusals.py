@@ -52,6 +52,7 @@ NOT_FOLLOWED = {
         "system_driver/guards.yml",
         "Explain how to continue",
     ): "the package manager's own words; its variable leaves the step out",
+    ("system_driver/nouveau.yml", "Explain what keeps"): "tests/faults/test_full_boot.py makes room and runs it again",
     (
         "system_driver/platform.yml",
         "Stop if the driver and",
@@ -72,6 +73,8 @@ NOT_FOLLOWED = {
         "patch/prove.yml",
         "Stop before the reboot if the module",
     ): "tests/faults/test_upgrade.py: a module that is not built",
+    ("patch/boot_loader.yml", "Stop if a new kernel cannot"): "tests/unit/rollout/test_patch_runs.py: a rerun passes",
+    ("patch/boot_loader.yml", "Stop if a panic"): "by hand: root looks for the file that sets the arguments",
     ("patch/prove.yml", "Stop before the reboot if the kernel"): "by hand: root builds module and initramfs again",
     ("patch/return.yml", "Stop if the old kernel"): "tests/unit/rollout/test_patch_runs.py: a host that stays is named",
     ("patch/return.yml", "Name what could not"): "tests/unit/rollout/test_patch_runs.py: a host that stays is named",

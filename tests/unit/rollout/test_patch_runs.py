@@ -37,6 +37,7 @@ class Patches(Upgrades):
             "due": [due],
             "kernel": [remember(patch_kernel="6.1.0-99-amd64"), Site.mark("kernel")],
             "prove": [fails("unbuilt", "no module [patch.module]"), Site.mark("proven")],
+            "boot_loader": [],
             "updates": [Site.mark("updates")],
             "boot": [Site.mark("boot"), fails("panic", "another kernel came up [patch.panic]")],
             "settle": [Site.mark("settled")],
@@ -75,6 +76,46 @@ def test_a_kernel_whose_module_is_not_built_is_never_booted(patches: Patches) ->
     assert table(done.stdout) == {"returned": "a1", "not reached": "a2"}
 
 
+MENU = "linux /boot/vmlinuz-6.1.0-99-amd64 root=UUID=1 ro {new}\nlinux /boot/vmlinuz-6.1.0-9-amd64 root=UUID=1 ro\n"
+
+
+@pytest.fixture
+def loader(patches: Patches, tmp_path: Path) -> Path:
+    """The folder that has grub's program and menu: both are as they should be."""
+    steps = yaml.safe_load((REPOSITORY / "roles/patch/tasks/boot_loader.yml").read_text())
+    patches.site.tasks("patch", steps, "boot_loader.yml")
+    own = tmp_path / "roles/patch/vars/main.yml"
+    text = own.read_text()
+    for path in ("/usr/sbin/grub-reboot", "/boot/grub/grub.cfg"):
+        assert path in text
+        text = text.replace(path, str(tmp_path / Path(path).name))
+    own.write_text(text)
+    (tmp_path / "grub-reboot").touch()
+    (tmp_path / "grub.cfg").write_text(MENU.format(new="quiet panic=30"))
+    return tmp_path
+
+
+def test_a_boot_loader_that_cannot_try_a_kernel_once_is_named(patches: Patches, loader: Path) -> None:
+    (loader / "grub-reboot").unlink()
+    done = patches.play("patch")
+    text = " ".join(done.stdout.split())
+    assert done.returncode == 2 and "[patch.not_booted]" in text, done.stdout
+    assert "grub-reboot, which chooses a kernel for one boot: install grub2-common and run again" in text
+    assert reached(done.stdout) == {"a1": ["kernel", "proven"]}
+    (loader / "grub-reboot").touch()
+    assert patches.play("patch").returncode == 0
+
+
+@pytest.mark.parametrize("arguments", ["quiet", "panic=300", "xpanic=30"])
+def test_a_panic_that_would_not_reboot_is_named_before_any_boot(patches: Patches, loader: Path, arguments: str) -> None:
+    """As where another file of /etc/default/grub.d sets the kernel's arguments anew."""
+    (loader / "grub.cfg").write_text(MENU.format(new=arguments))
+    done = patches.play("patch")
+    text = " ".join(done.stdout.split())
+    assert done.returncode == 2 and "[patch.not_booted]" in text and "[patch.boot_loader]" in text, done.stdout
+    assert "starts 6.1.0-99-amd64 without panic=30" in text and reached(done.stdout) == {"a1": ["kernel", "proven"]}
+
+
 def test_a_kernel_that_panics_leaves_the_old_one_verified(patches: Patches) -> None:
     patches.fault("a1", "panic")
     done = patches.play("patch")
@@ -105,7 +146,7 @@ def test_a_new_kernel_that_does_not_become_the_default_is_named(
     trial = tmp_path / "trial.cfg"
     trial.touch()
     own = tmp_path / "roles/patch/vars/main.yml"
-    own.write_text(own.read_text().replace("/etc/default/grub.d/gpuwright-patch.cfg", str(trial)))
+    own.write_text(own.read_text().replace("/etc/default/grub.d/zz-gpuwright-patch.cfg", str(trial)))
     program = tmp_path / "bin/update-grub"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")

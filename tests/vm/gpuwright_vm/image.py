@@ -10,7 +10,7 @@ from pathlib import Path
 from gpuwright_fleet.base import SUITE, apt_options, controller_sources, words_of
 from gpuwright_fleet.image import ca_bundle, ca_fingerprint
 from gpuwright_fleet.paths import cache_dir, content_hash, is_complete
-from gpuwright_fleet.shell import FleetError, run, step
+from gpuwright_fleet.shell import FleetError, readable, run, step
 
 from .accelerator import choose
 from .machine import Machine
@@ -129,9 +129,10 @@ def build_disk() -> Image:
     shutil.rmtree(image.folder, ignore_errors=True)
     root = image.folder / "root"
     root.mkdir(parents=True)
-    with step("Debian 12 with the kernel of its last point release (mmdebstrap)"):
-        bootstrap(root)
-    configure(image, root)
+    with readable():
+        with step("Debian 12 with the kernel of its last point release (mmdebstrap)"):
+            bootstrap(root)
+        configure(image, root)
     with step("disk (mke2fs)"):
         make_disk(image, root)
     shutil.rmtree(root)

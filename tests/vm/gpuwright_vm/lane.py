@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import yaml
+from gpuwright_fleet.shell import readable
 from playbook_run import Run, run_playbook
 
 from . import accelerator
@@ -96,6 +97,8 @@ def switch_on() -> Vm:
     machine.start()
     machine.wait()
     if vm.module == "stub":
-        machine.copy(build_repository(STATE / "stub"), PLACE)
+        with readable():
+            repository = build_repository(STATE / "stub")
+        machine.copy(repository, PLACE)
         vm.run(f"echo '{SOURCE_LINE}' > /etc/apt/sources.list.d/stub.list")
     return vm

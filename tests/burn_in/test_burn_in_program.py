@@ -22,6 +22,8 @@ import work
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = REPOSITORY / "roles/accept/files/burn_in"
+# Seconds after which a program is taken for hanging, as in the trainer's tests.
+PATIENCE = 900.0
 CPU = torch.device("cpu")
 EDGE = 32
 TINY_MEMORY = 1 << 16
@@ -105,10 +107,10 @@ def test_a_bit_that_sticks_is_found_in_both_places(monkeypatch: pytest.MonkeyPat
     assert "moved" in found.faults[1]
 
 
-def run_program(*arguments: str, seconds: float = 240) -> subprocess.CompletedProcess[str]:
+def run_program(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "trainer"), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, *arguments]
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=seconds)
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_the_program_measures_everything_that_a_cpu_has() -> None:
@@ -133,14 +135,14 @@ def test_two_nodes_meet_by_torchrun_and_measure_together() -> None:
         subprocess.Popen(
             [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", f"--node-rank={rank}",
              "--master-addr=127.0.0.1", f"--master-port={port}", str(PROGRAM / "burn_in.py"), "group",
-             "--device", "cpu", "--seconds", "2", "--timeout", "120"],
+             "--device", "cpu", "--seconds", "2", "--timeout", f"{PATIENCE:.0f}"],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for rank in range(2)
     ]  # fmt: skip
     records: list[dict[str, Any]] = []
     for node in nodes:
-        said, errors = node.communicate(timeout=240)
+        said, errors = node.communicate(timeout=PATIENCE)
         assert node.returncode == 0, errors
         records.append(json.loads(said))
     assert sorted(record["rank"] for record in records) == [0, 1]
@@ -164,7 +166,9 @@ def test_a_group_whose_first_node_is_not_there_says_so() -> None:
         "3",
     ]
     path = {"PYTHONPATH": str(REPOSITORY / "trainer")}
-    done = subprocess.run(words, env={**os.environ, **environment, **path}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        words, env={**os.environ, **environment, **path}, capture_output=True, text=True, timeout=PATIENCE
+    )
     assert done.returncode == 1
     assert json.loads(done.stdout)["problems"]
 

@@ -40,11 +40,13 @@ else:
     if fault == "dies":
         sys.exit(9)
     if fault != "hangs":
-        (place / host).write_text(str(node["speed"]))
+        # Whole at once: the others read a file as soon as it is there.
+        (folder / f"speed-{{host}}").write_text(str(node["speed"]))
+        (folder / f"speed-{{host}}").rename(place / host)
     end = time.monotonic() + {patience}
     while len(list(place.iterdir())) < int(options["--nodes"]) and time.monotonic() < end:
         time.sleep(0.05)
-    met = [float(file.read_text() or 0) for file in place.iterdir()]
+    met = [float(file.read_text()) for file in place.iterdir()]
     if len(met) < int(options["--nodes"]):
         answer = {{"record": None, "problem": "it did not finish within {patience} s and was stopped"}}
     else:
@@ -89,8 +91,7 @@ class AcceptSite:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "nodes.json").write_text(json.dumps(self.nodes))
         self.site.write()
-        # The site's HOME is not that of the account, from which Ansible takes one of the two places of a job's file.
-        own = {"GPUWRIGHT_LOG_FOLDER": str(self.folder / "logs"), "ANSIBLE_ASYNC_DIR": str(self.folder / "async")}
+        own = {"GPUWRIGHT_LOG_FOLDER": str(self.folder / "logs")}
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
         return subprocess.run(
             [str(PLAYBOOK), "-i", "hosts.yml", "playbooks/accept.yml", *arguments],
@@ -116,4 +117,6 @@ class AcceptSite:
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def left(self) -> list[str]:
+        """What is on the nodes afterwards: programs, with the files of Ansible's jobs, which lie nowhere else."""
+        assert not (self.folder / ".ansible_async").exists()
         return [path.name for path in (self.folder / "programs").iterdir()]

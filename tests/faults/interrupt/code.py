@@ -1,4 +1,4 @@
-"""The code that a step exercises, as one fingerprint: names, comments and descriptions do not count."""
+"""The code that a step exercises, as one fingerprint: names, comments, descriptions and types do not count."""
 
 from __future__ import annotations
 
@@ -50,9 +50,28 @@ def is_documentation(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
+class WithoutTypes(ast.NodeTransformer):
+    """Takes the types out; a class keeps its own, which are the fields of a dataclass or of a named tuple."""
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        return ast.Assign([node.target], node.value) if node.value else node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        node.body = [each if isinstance(each, ast.AnnAssign) else self.visit(each) for each in node.body]
+        return node
+
+
 def without_documentation(source: str) -> str:
-    """A Python file as its syntax tree, without docstrings and the documentation of modules."""
-    tree = ast.parse(source)
+    """A Python file as its syntax tree, without docstrings, types and the documentation of modules."""
+    tree = WithoutTypes().visit(ast.parse(source))
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):

@@ -22,6 +22,9 @@ from interrupt.run import Boundary, Run
 from interrupt.steps import Inside, Step, chain
 
 CACHE = REPO_ROOT / ".fleet" / "interrupt"
+# What is compared, and how: states and hashes that other rules have read are not to be compared with.
+RULES = hashlib.sha256(Path(record.__file__).read_bytes()).hexdigest()[:8]
+HASHES = CACHE / f"hashes-{RULES}"
 # More than preflight asks for; the file that holds the file system is sparse.
 SPARE_MB = 40960
 # How much of a task has passed when something happens inside it: up to this long after its sign was seen. A task that
@@ -73,7 +76,7 @@ def image_before(step: Step, host: Host) -> str:
 def reference(step: Step, host: Host) -> Reference:
     """Run a step without any trouble, once for each state of the code; its host is kept as an image."""
     name = f"{step.name.replace(' ', '-').lower()}-{key(step, host)}"
-    file = CACHE / f"{name}.json"
+    file = CACHE / f"{name}-{RULES}.json"
     if file.exists() and is_kept(image_of(name)):
         data = json.loads(file.read_text())
         return Reference(data["state"], tuple(Boundary(**each) for each in data["boundaries"]))
@@ -88,7 +91,7 @@ def reference(step: Step, host: Host) -> Reference:
     run.discard()
     if not is_kept(image_of(name)):
         host.keep(image_of(name))
-    state = record.read(host, record.Hashes(CACHE / "hashes"))
+    state = record.read(host, record.Hashes(HASHES))
     CACHE.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"state": state, "boundaries": [vars(each) for each in boundaries]}))
     return Reference(state, boundaries)
@@ -167,7 +170,7 @@ def exercise(host: Host, pair: Pair, seed: int, attempt: int = 1) -> Outcome:
         pair.fault.lift(host)
         again = Run(host, pair.step)
         status = again.ended()
-        found = record.read(host, record.Hashes(CACHE / "hashes"))
+        found = record.read(host, record.Hashes(HASHES))
     said, said_again = first.said[-3000:], again.said[-3000:]
     first.discard()
     again.discard()

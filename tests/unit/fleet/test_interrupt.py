@@ -45,6 +45,15 @@ def test_docstrings_are_no_code() -> None:
     assert code.without_documentation(one) != code.without_documentation(other.replace("return x", "return -x"))
 
 
+def test_types_are_no_code_but_for_the_fields_of_a_class() -> None:
+    one = "def f(x: int, *, y: str = 'a') -> int:\n    if x:\n        z: List[int] = []\n    return x\n"
+    other = "def f(x, *, y='a'):\n    if x:\n        z = []\n    return x\n"
+    assert code.without_documentation(one) == code.without_documentation(other)
+    fields = "class Point(NamedTuple):\n    x: int = 0\n    def f(self, y: int): return y\n"
+    assert code.without_documentation(fields) != code.without_documentation(fields.replace("x: int =", "x ="))
+    assert code.without_documentation(fields) == code.without_documentation(fields.replace("y: int", "y"))
+
+
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
 def test_a_step_exercises_its_roles_and_what_they_call(step: Any) -> None:
     names = {str(path.relative_to(REPOSITORY)) for path in code.exercised(step)}

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1]
+# Seconds after which a program is taken for hanging: a virtual machine may stand still for minutes, and its clock not.
+PATIENCE = 900.0
 sys.path.insert(0, str(PACKAGE))
 
 # The smallest training that has every part.
@@ -33,7 +35,7 @@ def one_thread() -> None:
 def run_python() -> Callable[..., subprocess.CompletedProcess]:
     """Run the interpreter of the tests with the package in its path."""
 
-    def run(*arguments: str, env: dict | None = None, timeout: float = 60) -> subprocess.CompletedProcess:
+    def run(*arguments: str, env: dict | None = None, timeout: float = PATIENCE) -> subprocess.CompletedProcess:
         return subprocess.run(
             [sys.executable, *arguments], env=trainer_environment(env), capture_output=True, text=True, timeout=timeout
         )

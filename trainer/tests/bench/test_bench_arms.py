@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import PACKAGE, TINY
+from conftest import PACKAGE, PATIENCE, TINY
 
 from gan_trainer.bench.timing import summarise
 from gan_trainer.bench.training import make_batches
@@ -112,7 +112,7 @@ def test_operations_of_a_step_grow_with_the_batch() -> None:
 def test_without_a_gpu_the_bench_says_so_and_fails() -> None:
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{PACKAGE}:{BENCH}", "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, str(BENCH / "gpu_bench.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("gpu-bench needs a GPU: torch ") and "Traceback" not in done.stderr
 
@@ -120,7 +120,7 @@ def test_without_a_gpu_the_bench_says_so_and_fails() -> None:
 def test_runner_without_a_torch_for_gpus_says_so_and_fails() -> None:
     environment = {"PATH": "/usr/bin:/bin", "GPU_PYTHON": "/no/such/python", "HOME": "/nonexistent"}
     command = [sys.executable, str(BENCH / "run"), "gpu_bench.py"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "gpu-bench needs a GPU and a torch for it: there is no /no/such/python; set GPU_PYTHON\n"
 

@@ -101,7 +101,7 @@ for round in range(50):
     if not child:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         train(make_config(values))
-    wanted, deadline = step + 1 + round % 3, time.monotonic() + 30
+    wanted, deadline = step + 1 + round % 3, time.monotonic() + 300
     while not any(int(path.stem[-10:]) >= wanted for path in list_checkpoints(folder)):
         assert time.monotonic() < deadline, f"round {round}: no step {wanted}"
         time.sleep(0.0005)
@@ -117,7 +117,7 @@ print(step, unfinished)
 
 
 def test_fifty_kills_leave_a_loadable_checkpoint_every_time(run_python: Run, tmp_path: Path) -> None:
-    done = run_python("-c", KILLED, str(tmp_path / "run"), timeout=240)
+    done = run_python("-c", KILLED, str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
     assert "cannot be read" not in done.stderr
     step, unfinished = map(int, done.stdout.split())

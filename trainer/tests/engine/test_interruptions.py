@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY, kept_state, trainer_environment
+from conftest import PATIENCE, TINY, kept_state, trainer_environment
 
 from gan_trainer import cli
 from gan_trainer.config import Config, make_config
@@ -59,7 +59,7 @@ def test_ctrl_c_saves_and_says_so(tmp_path: Path, workers: int) -> None:
             if line.startswith("step 20/"):
                 break
         os.killpg(process.pid, signal.SIGINT)
-        out, errors = process.communicate(timeout=30)
+        out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert errors == "train-gan: saving after this step; Ctrl-C again ends at once\n"
     step = kept_state(tmp_path / "run")["step"]
@@ -127,7 +127,7 @@ def test_stop_does_not_wait_for_data_that_never_comes(
         for number, handler in before.items():
             signal.signal(number, handler)
     # Its patience and a checkpoint; the data would take an hour.
-    assert asked and 0 < ended - asked[0] < 60
+    assert asked and 0 < ended - asked[0] < PATIENCE
     assert kept_state(tmp_path)["step"] == BATCHES_BEFORE
     assert "stopped at step" in capsys.readouterr().out
 
@@ -186,7 +186,9 @@ def test_disk_that_fills_up_is_one_sentence_and_a_rerun_goes_on(tmp_path: Path) 
     size = list_checkpoints(tmp_path / "run")[0].stat().st_size
     file = write_config(tmp_path / "config.yml", run_dir=tmp_path / "run")
     command = [sys.executable, "-c", LIMITED, str(size // 2), "--config", str(file)]
-    done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("train-gan: ")]
     assert "the checkpoint of step 6 cannot be written: File too large" in line

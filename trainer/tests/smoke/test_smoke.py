@@ -21,7 +21,7 @@ GOOD = {"steps_applied": 10, "steps_skipped": 0, "loss_first": 1.4, "loss_last":
 
 
 def test_rehearsal_on_the_cpu_keeps_the_contract(run_python: Run) -> None:
-    done = run_python("-m", "gan_trainer.smoke", "--device", "cpu", "--steps", "20", "--json", timeout=240)
+    done = run_python("-m", "gan_trainer.smoke", "--device", "cpu", "--steps", "20", "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1

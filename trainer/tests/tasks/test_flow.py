@@ -120,7 +120,7 @@ def test_two_processes_train_it_as_one_does(tmp_path: Path, run_python: Callable
     (tmp_path / "c.yml").write_text("".join(f"{key}: {value}\n" for key, value in values.items()))
     words = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "gan_trainer.cli")
     done: subprocess.CompletedProcess = run_python(
-        *words, "--config", str(tmp_path / "c.yml"), f"run_dir={tmp_path / 'two'}", timeout=120
+        *words, "--config", str(tmp_path / "c.yml"), f"run_dir={tmp_path / 'two'}"
     )
     assert done.returncode == 0, done.stderr
     for two, one in zip(losses(tmp_path / "two"), losses(tmp_path / "one"), strict=True):

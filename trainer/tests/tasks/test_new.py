@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import PACKAGE, TINY, kept_state
+from conftest import PACKAGE, PATIENCE, TINY, kept_state
 
 from gan_trainer import cli
 from gan_trainer.config import make_config
@@ -31,7 +31,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert cli.main(["new", str(folder / "squares")]) == 0
     pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--no-build-isolation", "--quiet"]
     done = subprocess.run(
-        [*pip, "--target", str(folder / "site"), str(folder / "squares")], capture_output=True, text=True, timeout=120
+        [*pip, "--target", str(folder / "site"), str(folder / "squares")],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     return folder
@@ -46,13 +49,13 @@ def test_it_trains_resumes_draws_and_exports(package: Path, run_python: Run) -> 
     words = ["--config", str(package / "squares/config.yml"), f"run_dir={package / 'run'}", "device=cpu"]
     small = ["num_workers=1", "checkpoint_every=2", "tensorboard=false", "batch_size=8", "sample_count=4"]
     for steps in (2, 4):
-        done = run_python(*command, *words, *small, f"steps={steps}", env=environment(package), timeout=120)
+        done = run_python(*command, *words, *small, f"steps={steps}", env=environment(package))
         assert done.returncode == 0, done.stderr
         assert "data: 2000 images from squares.data:make" in done.stdout
     assert "resumes after step 2" in done.stdout and "reconstruction" in done.stdout and "divergence" in done.stdout
     assert {"autoencoder", "autoencoder_optimizer", "average"} <= set(kept_state(package / "run"))
     for words_of in (["sample", "--output", str(package / "grid.png")], ["export", "--formats", "torchscript"]):
-        done = run_python(*command, words_of[0], *words, *words_of[1:], env=environment(package), timeout=120)
+        done = run_python(*command, words_of[0], *words, *words_of[1:], env=environment(package))
         assert done.returncode == 0, done.stderr
 
 
@@ -63,14 +66,14 @@ def test_its_own_test_passes(package: Path) -> None:
         env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", **environment(package)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_an_installed_trainer_has_all_that_it_writes(tmp_path: Path, run_python: Run) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--no-build-isolation", "--quiet"]
-    subprocess.run([*pip, "--target", str(tmp_path / "site"), str(PACKAGE)], check=True, timeout=120)
+    subprocess.run([*pip, "--target", str(tmp_path / "site"), str(PACKAGE)], check=True, timeout=PATIENCE)
     words = ("-m", "gan_trainer.cli", "new", str(tmp_path / "squares"))
     done = run_python(*words, env={"PYTHONPATH": str(tmp_path / "site")})
     assert done.returncode == 0, done.stderr

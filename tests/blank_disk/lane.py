@@ -63,7 +63,7 @@ WANTED = {
     "kickstart_swap_mib": 1024,
     "kickstart_ntp_servers": [CONTROLLER],
 }
-INSTALLATION_SECONDS = 5400
+INSTALLATION_SECONDS = 7200
 PLAY_SECONDS = 7200
 # What the installer asks for first in each of its stages.
 STAGES = (
@@ -148,7 +148,11 @@ def archives() -> dict[str, str]:
     """Debian's archive and that of its security updates, by a name for addresses, as this machine's apt has them."""
     suites = {line.split()[2]: line.split()[1] for line in controller_sources()}
     main, security = suites.get("bookworm"), suites.get("bookworm-security")
-    return {"debian": main or "http://deb.debian.org/debian", "debian-security": security or f"{main}-security"}
+    if not main:
+        raise RuntimeError(
+            f"apt has no source for bookworm, from which the server is installed: it has {suites or 'none'}"
+        )
+    return {"debian": main, "debian-security": security or f"{main}-security"}
 
 
 def installed() -> Site:

@@ -34,6 +34,14 @@ GPU = {
     "numa_node": -1,
 }
 TMPFILES = "/usr/lib/tmpfiles.d/fleet.conf"
+# Makes the device files by NVIDIA's numbers, as the real one does: the fleet's kernel, which makes them there, is
+# simulated, and this machine's is not. Nobody opens them, as the module has no device behind them.
+MODPROBE = """#!/bin/sh
+[ -e /proc/driver/nvidia/version ] || { echo "nvidia-modprobe: the NVIDIA kernel module is not loaded" >&2; exit 1; }
+node() { [ -e "/dev/$1" ] || mknod -m 666 "/dev/$1" c "$2" "$3"; }
+case " $* " in *" -u "*) node nvidia-uvm 508 0 ;; esac
+case " $* " in *" -c 0 "*) node nvidia0 195 0; node nvidiactl 195 255 ;; esac
+"""
 
 
 def build_repository(folder: Path) -> str:
@@ -59,6 +67,9 @@ def changed(package: Package) -> Package:
         source = f"/usr/src/{NAME}-{package.version}"
         files = {f"{source}/{path.name}": of_version(path.read_text(), package.version) for path in module_files()}
         return replace(package, tree="", files=files)
+    if package.name == "nvidia-modprobe":
+        path = "/usr/bin/nvidia-modprobe"
+        return replace(package, tree="", files={path: MODPROBE}, post=f"chmod 0755 {path}\n")
     if package.name == "nvidia-driver-cuda":
         return replace(
             package,

@@ -1,4 +1,4 @@
-"""From an empty disk to PASS: what Debian's installer made of the preseed, then site.yml as a controller runs it.
+"""From an empty disk to PASS: what Debian's installer made of the preseed, then what docs/rebuild.md says to type.
 
 The tests are in the order of the server's life, and each later one needs the earlier.
 """
@@ -6,14 +6,20 @@ The tests are in the order of the server's life, and each later one needs the ea
 from __future__ import annotations
 
 import json
-import time
+import shlex
 
 import pytest
-from gpuwright_fleet.shell import say, step
+from gpuwright_fleet.shell import step
 from lane import HOST, INTERFACE, SERIAL, Node, provide_wheels
-from playbook_run import Run
+from page_commands import blocks
+from playbook_run import REPOSITORY, Run
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
+PAGE = (REPOSITORY / "docs/rebuild.md").read_text()
+# The page's commands in their order, for this server. The first one, of step 1, is typed by the lane's installation.
+FILE, DRY_RUN, PROVISION, DEEP_VERIFICATION, AGAIN = (
+    shlex.split(command.replace("a5-01", HOST)) for block in blocks(PAGE) for command in block.commands
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,15 +28,25 @@ def bare(node: Node) -> dict[str, str]:
     return {"boot_id": node.run(f"cat {BOOT_ID}"), "modules": node.run("cat /proc/modules")}
 
 
+def typed(node: Node, words: list[str]) -> Run:
+    """One command of the page; the time that it takes is printed."""
+    program, *arguments = words
+    assert program == "ansible-playbook"
+    with step(shlex.join(words)):
+        return node.site.play(*arguments)
+
+
 @pytest.fixture(scope="module")
-def provisioned(node: Node, bare: dict[str, str]) -> Run:
-    """The one command, with the reboot that a node takes which has never passed."""
+def looked_at(node: Node, bare: dict[str, str]) -> Run:
+    """Step 3's first line."""
     provide_wheels(node)
-    start = time.monotonic()
-    with step("site.yml"):
-        run = node.site.play("site.yml", "-l", HOST)
-    say(f"   site.yml: {time.monotonic() - start:.0f} s, of an emulated processor")
-    return run
+    return typed(node, DRY_RUN)
+
+
+@pytest.fixture(scope="module")
+def provisioned(node: Node, looked_at: Run) -> Run:
+    """Step 3's second line, with the reboot that a node takes which has never passed."""
+    return typed(node, PROVISION)
 
 
 def test_the_installer_has_left_what_the_preseed_says(node: Node) -> None:
@@ -74,6 +90,12 @@ def test_nothing_failed_at_its_start(node: Node) -> None:
     assert node.run("systemctl --failed --no-legend --plain", check=False) == ""
 
 
+def test_the_dry_run_ends_with_the_plan_and_changes_nothing(node: Node, looked_at: Run) -> None:
+    assert looked_at.rc == 0, looked_at.output[-6000:]
+    assert all(word in looked_at.text for word in ("driver", "CUDA", "PyTorch"))
+    assert node.run("dpkg-query -W -f '${Package}\\n' 'nvidia*' 'cuda*'; ls -d /opt/gpuwright", check=False) == ""
+
+
 def test_site_yml_takes_it_to_pass(node: Node, bare: dict[str, str], provisioned: Run) -> None:
     assert provisioned.rc == 0, provisioned.output[-6000:]
     assert f"{HOST} PASS" in provisioned.text
@@ -89,6 +111,13 @@ def test_its_record_says_what_is_simulated(node: Node, provisioned: Run) -> None
 
 def test_the_message_of_the_waiting_node_is_gone(node: Node, provisioned: Run) -> None:
     assert node.run("cat /etc/motd.d/gpuwright 2>/dev/null", check=False) == ""
+
+
+def test_it_comes_back_into_service(node: Node, provisioned: Run) -> None:
+    deep = typed(node, DEEP_VERIFICATION)
+    assert deep.rc == 0 and f"{HOST} PASS" in deep.text, deep.output[-6000:]
+    again = typed(node, AGAIN)
+    assert (again.rc, again.changed) == (0, 0), again.output[-6000:]
 
 
 def test_it_passes_again_after_another_start(node: Node, provisioned: Run) -> None:

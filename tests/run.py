@@ -385,8 +385,8 @@ NEEDS_FLEET = (
 )
 # Lanes besides `all`, which must stay short enough to be run before every change.
 SLOW = ("faults", "world", "real", "systems", "container", "schedulers", "vm", "numa", "blank-disk")
-# Beside another kind in `all`: it waits for one host most of the time, as that does.
-BESIDE = {"system": "collection", "interruptions": "collection"}
+# Beside another kind in `all`: a kind with hosts waits for them so often that it leaves half a core and more.
+BESIDE = {"trainer": "molecule", "system": "collection", "interruptions": "collection"}
 # As at a hardened site: nothing may depend on UTC, or on files being readable by default.
 ZONE, UMASK = "America/New_York", 0o027
 

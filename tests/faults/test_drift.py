@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import FLEET, HOST, REPOSITORY, on_host, play
-
-sys.path.append(str(Path(FLEET[1]).resolve().parent))
-
-from gpuwright_fleet import containers
-from gpuwright_fleet.podman import podman
-from interrupt.record import Hashes, State, comparable, read
+from conftest import HOST, REPOSITORY, on_host, play
+from host_state import host_state
 
 pytestmark = pytest.mark.usefixtures("finished_host")
 START = ("playbooks/drift.yml", "--check", "--diff")
@@ -43,20 +37,6 @@ CHANGES = {
 }  # fmt: skip
 
 
-class Container:
-    """What `interrupt.record` asks of a host."""
-
-    def __init__(self) -> None:
-        self.name = containers.container_name("faults", HOST)
-
-    def root(self) -> Path:
-        pid = podman("inspect", "--format", "{{.State.Pid}}", self.name).stdout.strip()
-        return Path(f"/proc/{pid}/root")
-
-    def do(self, script: str, check: bool = True) -> str:
-        return podman("exec", self.name, "sh", "-c", script, check=check).stdout
-
-
 @pytest.fixture
 def changed_by_hand() -> Iterator[None]:
     on_host("\n".join(done for done, *_rest in CHANGES.values()) + "\nsystemctl daemon-reload")
@@ -66,26 +46,22 @@ def changed_by_hand() -> Iterator[None]:
     assert mended.rc == 0, mended.output
 
 
-def state(tmp_path: Path) -> State:
-    return comparable(read(Container(), Hashes(tmp_path / "hashes")))
-
-
 def record() -> dict:
     return json.loads((REPOSITORY / "reports/drift/drift.json").read_text())["hosts"][HOST]
 
 
 def test_a_host_that_was_left_alone_has_no_drift(tmp_path: Path) -> None:
-    before = state(tmp_path)
+    before = host_state(tmp_path)
     done = play(*START)
     assert done.rc == 0 and "No drift" in done.output, done.output
     assert (record()["status"], record()["verdict"]) == ("no drift", "PASS")
-    assert state(tmp_path) == before
+    assert host_state(tmp_path) == before
 
 
 def test_each_change_by_hand_is_told_and_nothing_is_changed(changed_by_hand: None, tmp_path: Path) -> None:
-    before = state(tmp_path)
+    before = host_state(tmp_path)
     done = play(*START)
     assert done.rc == 2 and "[drift.found]" in done.output, done.output
     found = {(row["what"], row["attribute"]) for row in record()["differences"]}
     assert [name for name, (_do, _undo, *told) in CHANGES.items() if tuple(told) not in found] == []
-    assert state(tmp_path) == before
+    assert host_state(tmp_path) == before

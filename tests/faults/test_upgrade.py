@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from conftest import FLEET, REPOSITORY, on_host, play
+from conftest import FLEET, HOST, REPOSITORY, on_host, play
+from host_state import Container
 
 OLD, NEW = {"system_driver_branch": "570"}, {"system_driver_branch": "580"}
 # What DKMS reads before the module's own rules: the build of this one version ends with an error.
@@ -107,3 +108,14 @@ def test_a_kernel_without_a_module_is_never_booted(before: dict[str, str]) -> No
     assert done.rc == 2 and "[patch.not_booted]" in done.text and "[patch.module]" in done.text, done.output
     assert on_host("rpm -q kernel-core | wc -l") == "2"
     assert on_host("grubby --default-kernel") == kernel and on_host("cat /proc/sys/kernel/random/boot_id") == boot
+
+
+def test_a_host_that_does_not_come_back_is_named_and_goes_back_later(before: dict[str, str]) -> None:
+    """Nobody answers after the reboot; at its console, an administrator mends that."""
+    on_host("systemctl disable sshd")
+    done = play("playbooks/upgrade.yml", gpuwright_rollout_again=True, system_reboot_timeout=60, **NEW)
+    Container().do("systemctl enable --now sshd")
+    assert done.rc in (2, 4) and f"{HOST} LOST" in done.text, done.output
+    assert "To continue" in done.text, done.output
+    back = play("playbooks/rollback.yml", **NEW)
+    assert back.rc == 0 and state() == before and ": PASS" in on_host("gpu-doctor"), back.output

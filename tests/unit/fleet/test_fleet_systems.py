@@ -119,7 +119,7 @@ def test_its_host_has_the_variables_of_the_long_scenario() -> None:
 
 def test_in_make_test_it_runs_beside_another_kind() -> None:
     rounds = run.rounds()
-    assert ["collection", "system", "interruptions"] in rounds
+    assert ["molecule", "trainer"] in rounds and ["collection", "system", "interruptions"] in rounds
     kinds = [kind for kinds in rounds for kind in kinds]
     assert sorted(kinds) == sorted(set(run.SUITES) - set(run.SLOW))
 

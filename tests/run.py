@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RESULTS = REPOSITORY / ".fleet" / "results"
@@ -104,10 +105,18 @@ class Suite:
         return None
 
 
+def start(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program in the repository, with an input of its own.
+
+    ssh makes its input non-blocking for all who inherited the same one, and Ansible refuses to start on such an input.
+    """
+    return subprocess.run(command, cwd=REPOSITORY, stdin=subprocess.DEVNULL, **options)
+
+
 def call(*command: str, **variables: str) -> bool:
-    """Run a program in the repository and show its output as it comes."""
+    """Run a program and show its output as it comes."""
     print(f"\n$ {' '.join(command)}", flush=True)
-    return subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **variables}).returncode == 0
+    return start(command, env={**os.environ, **variables}).returncode == 0
 
 
 # The tests of one file stay in one process, since they share what is costly to make. For a machine with two cores:
@@ -135,8 +144,8 @@ def lint(suite: Suite) -> None:
 
 
 def call_quietly(command: Sequence[str]) -> bool:
-    """Run a program in the repository; its output is shown in one piece when it has ended."""
-    done = subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    """Run a program; its output is shown in one piece when it has ended."""
+    done = start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     print(f"\n$ {' '.join(command)}\n{done.stdout}", end="", flush=True)
     return done.returncode == 0
 
@@ -280,17 +289,16 @@ def run_scenarios(suite: Suite, scenarios: tuple[str, ...]) -> None:
 
 def run_scenario(scenario: str) -> bool:
     (RESULTS / f"testinfra-{scenario}.xml").unlink(missing_ok=True)
-    log, start = RESULTS / f"molecule-{scenario}.log", time.monotonic()
+    log, begun = RESULTS / f"molecule-{scenario}.log", time.monotonic()
     command = ["molecule", "-c", "tests/molecule/config.yml", "test", "-s", scenario]
     print(f"\n$ {' '.join(command)}   # output: {log.relative_to(REPOSITORY)}", flush=True)
     names = {"MOLECULE_GLOB": "tests/molecule/*/molecule.yml", "ANSIBLE_NOCOLOR": "1"}
     with log.open("wb") as output:
-        done = subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **names}, stdout=output, stderr=output)
+        done = start(command, env={**os.environ, **names}, stdout=output, stderr=output)
     ok = done.returncode == 0
     last = "" if ok else "\n" + "\n".join(log.read_text(errors="replace").splitlines()[-LAST_LINES:])
-    print(
-        f"molecule {scenario}: {'passed' if ok else 'FAILED'} after {time.monotonic() - start:.0f} s{last}", flush=True
-    )
+    seconds = time.monotonic() - begun
+    print(f"molecule {scenario}: {'passed' if ok else 'FAILED'} after {seconds:.0f} s{last}", flush=True)
     return ok
 
 
@@ -405,12 +413,12 @@ def busy_seconds() -> float:
 
 def run_kind(kind: str) -> Suite:
     suite = Suite(kind)
-    start, busy = time.monotonic(), busy_seconds()
+    begun, busy = time.monotonic(), busy_seconds()
     if kind in NEEDS_FLEET and os.environ.get("FLEET") == "off":
         suite.notes.append("left out, as FLEET=off asks")
     else:
         SUITES[kind](suite)
-    suite.seconds = time.monotonic() - start
+    suite.seconds = time.monotonic() - begun
     suite.cores = (busy_seconds() - busy) / max(suite.seconds, 0.01)
     return suite
 

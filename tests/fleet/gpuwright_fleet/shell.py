@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 HEARTBEAT_SECONDS = 15
 
@@ -70,11 +71,15 @@ def run(
     env: dict[str, str] | None = None,
     timeout: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command with its output captured; a failure becomes a FleetError that shows the end of the output."""
+    """Run a command with its output captured; a failure becomes a FleetError that shows the end of the output.
+
+    Without a text for it, its input is empty: ssh would make ours non-blocking, on which Ansible refuses to start.
+    """
     words = [str(word) for word in command]
+    given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
     try:
         result = subprocess.run(
-            words, input=stdin, capture_output=True, text=True, cwd=cwd, env=env, timeout=timeout, check=False
+            words, capture_output=True, text=True, cwd=cwd, env=env, timeout=timeout, check=False, **given
         )
     except FileNotFoundError as error:
         raise FleetError(f"Command {words[0]!r} is missing; run tests/fleet/install-packages.") from error

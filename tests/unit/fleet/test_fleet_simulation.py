@@ -86,6 +86,14 @@ def test_cpus_are_shared_among_numa_nodes() -> None:
     assert hardware.cpu_list([0, 1, 2, 5]) == "0-2,5"
 
 
+def test_one_node_is_simulated_too(tmp_path: Path) -> None:
+    """A run on a finished host enters every role if the size of a node is another one, which a balloon changes."""
+    hardware.write_nodes(str(tmp_path / "node"), [[0, 1]], 24000)
+    assert (tmp_path / "node/node0/meminfo").read_text().startswith("Node 0 MemTotal:       24000 kB\n")
+    assert (tmp_path / "node/online").read_text() == "0\n" and (tmp_path / "node/node0/cpulist").read_text() == "0-1\n"
+    assert sorted(path.name for path in (tmp_path / "node/node0").glob("cpu?")) == ["cpu0", "cpu1"]
+
+
 def test_pci_files_of_a_gpu() -> None:
     files = hardware.gpu_files(V100, [0, 1])
     assert files["vendor"] == "0x10de\n"

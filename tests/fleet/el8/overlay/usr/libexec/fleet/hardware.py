@@ -106,6 +106,16 @@ def node_files(cpus, node, nodes, memory_kib):
     }
 
 
+def write_nodes(folder, shares, memory):
+    """/sys/devices/system/node; `shares` are the CPUs of each node, which has its part of `memory` (kB)."""
+    for node, share in enumerate(shares):
+        write_tree("%s/node%d" % (folder, node), node_files(share, node, len(shares), memory))
+        for cpu in share:
+            os.symlink("../../cpu/cpu%d" % cpu, "%s/node%d/cpu%d" % (folder, node, cpu))
+    for name in ("online", "possible", "has_cpu", "has_memory", "has_normal_memory"):
+        write(folder + "/" + name, cpu_list(range(len(shares))) + "\n")
+
+
 def pci_config(vendor, device, pci_class, subsystem):
     """The 64 bytes of configuration space that lspci reads; hexadecimal numbers."""
     number, header = int(pci_class, 16), 1 if pci_class.startswith("0x0604") else 0
@@ -171,8 +181,7 @@ def main():
     with open(HARDWARE) as stream:
         hardware = json.load(stream)
     shutil.rmtree(SIMULATED, ignore_errors=True)
-    cpus, nodes = online_cpus(), hardware.get("numa_nodes", 1)
-    shares = split_cpus(cpus, nodes)
+    shares = split_cpus(online_cpus(), hardware.get("numa_nodes", 1))
 
     devices = SIMULATED + "/pci"
     for address, pci_class, vendor, device, driver in ORDINARY_DEVICES:
@@ -183,15 +192,10 @@ def main():
         write_device(os.path.join(devices, gpu["pci"]), gpu_files(gpu, shares[max(0, gpu["numa_node"])]))
     bind(devices, "/sys/bus/pci/devices")
 
-    if nodes > 1:
-        folder = SIMULATED + "/node"
-        for node, share in enumerate(shares):
-            write_tree("%s/node%d" % (folder, node), node_files(share, node, nodes, memory_kib()))
-            for cpu in share:
-                os.symlink("../../cpu/cpu%d" % cpu, "%s/node%d/cpu%d" % (folder, node, cpu))
-        for name in ("online", "possible", "has_cpu", "has_memory", "has_normal_memory"):
-            write(folder + "/" + name, cpu_list(range(nodes)) + "\n")
-        bind(folder, "/sys/devices/system/node")
+    # Also where there is one: what a virtual machine's host lends it (a balloon) may change the size of the real node.
+    folder = SIMULATED + "/node"
+    write_nodes(folder, shares, memory_kib())
+    bind(folder, "/sys/devices/system/node")
 
     if "secure_boot" in hardware:  # without the key: a machine that does not boot by EFI
         subprocess.run([sys.executable, FIRMWARE, "on" if hardware["secure_boot"] else "off"], check=True)

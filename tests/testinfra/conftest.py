@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import pytest
 from testinfra.host import Host
+from xdist.scheduler import LoadScopeScheduling
 
 # One marker for each Molecule scenario; a test without a marker holds for every finished node.
 SCENARIOS = (
@@ -18,6 +21,18 @@ SCENARIOS = (
     "debian13",
     "debian13_nvidia",
 )
+
+
+class NodeByNode(LoadScopeScheduling):
+    """Two nodes at once, and of each one test after the other, as tests start and stop the node's services."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        node = re.search(r"ansible://([a-z0-9]+-[0-9]+)", nodeid)
+        return node[1] if node else "controller"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> NodeByNode:
+    return NodeByNode(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:

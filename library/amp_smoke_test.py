@@ -141,45 +141,32 @@ command:
   returned: unless skipped
   type: list
   elements: str
+seconds:
+  description: How long the test took.
+  returned: unless skipped
+  type: float
+  sample: 8.2
 msg:
   description: Host, fault, next step and the last 20 lines of stderr.
   returned: failure
   type: str
 """
 
-import platform
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke import check_run, describe, smoke_command
-from ansible_collections.gpuwright.node.plugins.module_utils.training.trainer_run import RunError, run_program
-
-ARGUMENTS = {
-    "python": {"type": "path", "required": True},
-    "launcher": {"type": "path", "default": "/usr/local/bin/gpu-run"},
-    "user": {"type": "str", "required": True},
-    "device": {"type": "str", "choices": ["cuda", "cpu"], "required": True},
-    "steps": {"type": "int", "default": 50},
-    "timeout": {"type": "float", "default": 600.0},
-    "unit": {"type": "path", "default": "/etc/systemd/system/train-gan@.service"},
-}
+from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke import OPTIONS, run_smoke, wrong_option
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
-    params = module.params
+    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
     if module.check_mode:
         module.exit_json(changed=False, skipped=True, msg="the smoke test trains on the GPUs, so check mode skips it")
-    if not params["timeout"] > 0:
-        module.fail_json(msg=f"timeout is {params['timeout']} s, expected a number above 0")
-    command = []
-    try:
-        command = smoke_command(params["launcher"], params["python"], params["device"], params["steps"])
-        run = run_program(command, params["user"], params["timeout"], params["unit"])
-        report = check_run(run, command, params["device"], params["user"])
-    except RunError as error:
-        message = describe(error, platform.node())
-        module.fail_json(msg=message, smoke=error.report, command=command, changed=False)
-    module.exit_json(changed=False, smoke=report, command=command)
+    problem = wrong_option(module.params)
+    if problem:
+        module.fail_json(msg=problem)
+    result = run_smoke(module.params)
+    if result.get("failed"):
+        module.fail_json(changed=False, **result)
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

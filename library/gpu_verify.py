@@ -25,13 +25,33 @@ options:
     type: dict
   smoke:
     description:
-      - What C(amp_smoke_test) returned. Without it the check of the smoke test is UNKNOWN.
+      - What C(amp_smoke_test) returned. Without it and O(smoke_test), the check of the smoke test is UNKNOWN.
       - Check mode runs no test. These checks are then SKIP, except for what the last test found wrong.
       - If the test was not run because somebody is working on the GPUs, this has only the key C(busy), which says who.
         Its checks are then SKIP, except for what the last test found wrong.
     type: dict
+  smoke_test:
+    description:
+      - Runs the smoke test first, as M(gpuwright.node.amp_smoke_test) does, with its options (C(python), C(launcher),
+        C(user), C(device), C(steps), C(timeout), C(unit)) and takes the slowest readings meanwhile, those of the cards
+        excepted. Check mode runs no test.
+    type: dict
+    suboptions:
+      python: {description: See there., type: path, required: true}
+      launcher: {description: See there., type: path, default: /usr/local/bin/gpu-run}
+      user: {description: See there., type: str, required: true}
+      device: {description: See there., type: str, choices: [cuda, cpu], required: true}
+      steps: {description: See there., type: int, default: 50}
+      timeout: {description: See there., type: float, default: 600}
+      unit: {description: See there., type: path, default: /etc/systemd/system/train-gan@.service}
   report_path:
     description: File that receives the report as JSON, mode 0644, replaced in one step. Its folder must exist.
+    type: path
+  report_folder:
+    description:
+      - Folder on the controller in which the action plugin of this name keeps the report as C(HOST.json), mode 0644,
+        and the one before it below C(previous). Missing folders are created with mode 0755.
+      - Without it, and in check mode, nothing is written on the controller.
     type: path
   verified_path:
     description:
@@ -80,7 +100,10 @@ EXAMPLES = r"""
       venv: /opt/gpuwright/venvs/current
       smoke_device: cuda
       training_user: trainer
-    smoke: "{{ smoke_result }}"
+    smoke_test:
+      python: /opt/gpuwright/venvs/current/bin/python
+      user: trainer
+      device: cuda
     report_path: /var/lib/gpuwright/report.json
     verified_path: /var/lib/gpuwright/verified.json
   register: result
@@ -141,6 +164,19 @@ checks:
       description: What a FAIL asks for - drain, reset, reboot, power-cycle, replace or contact-support; empty
         otherwise.
       type: str
+smoke_seconds:
+  description: How long the smoke test of O(smoke_test) took.
+  returned: success; null if none was run
+  type: float
+  sample: 8.2
+dest:
+  description: The report's file on the controller.
+  returned: with O(report_folder), except in check mode
+  type: str
+report:
+  description: What the report has beside verdict, checks and readings.
+  returned: success
+  type: dict
 readings:
   description: Everything that was read; a value that could not be read is a record whose only key is C(unreadable).
   returned: success
@@ -154,11 +190,14 @@ from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification
     wrong_parameter,
 )
 from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import record_settled
+from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke import OPTIONS
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_expectations, read_own
 
 SPEC = {
     "expectations": {"type": "dict"},
     "smoke": {"type": "dict"},
+    "smoke_test": {"type": "dict", "options": OPTIONS},
+    "report_folder": {"type": "path"},
     "report_path": {"type": "path"},
     "verified_path": {"type": "path"},
     "level": {"type": "str", "choices": ["quick", "standard", "deep"], "default": "standard"},
@@ -166,10 +205,12 @@ SPEC = {
     "nvidia_smi_timeout": {"type": "float", "default": 30},
     "settled": {"type": "dict", "default": {}},
 }
+# What the result names beside the rest of the report.
+TOLD = ("verdict", "checks", "readings")
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True, mutually_exclusive=[("smoke", "smoke_test")])
     params = module.params
     problem = wrong_parameter(params, module.check_mode)
     if problem:
@@ -179,7 +220,7 @@ def main() -> None:
         expectations = parse_expectations(read_own() if wanted is None else wanted)
     except ValueError as error:
         module.fail_json(msg=f"{error} [verify.expectations]")
-    report = verify(params, expectations, module.check_mode)
+    report, smoke_seconds = verify(params, expectations, module.check_mode)
     if not module.check_mode:
         try:
             warning = keep(report, params["report_path"], params["verified_path"])
@@ -188,7 +229,8 @@ def main() -> None:
             module.fail_json(msg=f"the report cannot be written: {error} [verify.report]")
         if warning:
             module.warn(warning)
-    module.exit_json(changed=False, verdict=report["verdict"], checks=report["checks"], readings=report["readings"])
+    told = {name: report.pop(name) for name in TOLD}
+    module.exit_json(changed=False, smoke_seconds=smoke_seconds, report=report, **told)
 
 
 if __name__ == "__main__":

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 
 from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpuwright.node.plugins.module_utils.doctor.scan.scope import is_scan, off_node
-from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import SCHEMA, write_json
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import SCHEMA
 from ansible_collections.gpuwright.node.plugins.plugin_utils import doctor_pyz
-from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import FOLDER_MODE, PREVIOUS
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import keep_report
 
 SPEC: dict[str, Any] = {
     "level": {"type": "str", "choices": ["quick", "standard"], "default": "standard"},
@@ -113,16 +112,5 @@ def report_of(done: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep(folder: Path, name: str, report: dict[str, Any]) -> Path:
-    """Write the host's report and move the one before it into `previous`; a verification's report is never replaced."""
-    name = f"{name}.json" if off_node(report["expectations"]) else f"{name}.scan.json"
-    for place in (folder, folder / PREVIOUS):
-        if not place.is_dir():
-            place.mkdir(parents=True, exist_ok=True)
-            # With an umask of 000 on the controller, everybody could write the files that the page is made from.
-            place.chmod(FOLDER_MODE)
-    file = folder / name
-    if file.is_file():
-        shutil.copyfile(file, folder / PREVIOUS / name)
-        (folder / PREVIOUS / name).chmod(0o644)
-    write_json(str(file), report)
-    return file
+    """The file in which the host's report is kept; a verification's report is never replaced by a scan's."""
+    return keep_report(folder, f"{name}.json" if off_node(report["expectations"]) else f"{name}.scan.json", report)

@@ -147,8 +147,6 @@ class CallbackModule(CallbackBase):
             host.checks = [check for check in result._result.get("checks") or [] if isinstance(check, dict)]
             if result._result.get("dest"):
                 self._reports[result._host.get_name()] = str(result._result["dest"])
-        elif action == "fetch" and host.verdict is not None:
-            self._reports[result._host.get_name()] = str(result._result.get("dest"))
         elif action == "report_page":
             self._page = str(result._result.get("path"))
         elif action == "set_fact" and isinstance(facts.get(LEFT_OUT), dict):

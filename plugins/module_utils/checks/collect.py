@@ -2,7 +2,7 @@
 """Everything that the checks use, read once; a failure is `{"unreadable": "why"}` and never an exception."""
 
 import re
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Mapping, Optional
 
 from ..gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
 from ..gpu.xid.overrides import read_overrides
@@ -14,7 +14,7 @@ from ..readings.attempt import attempt, for_root
 from ..readings.confinement import read_confinement
 from ..readings.host import HOST_READERS, read_driver_files, read_switches
 from ..readings.kernel_log.log import read_kernel_log
-from ..readings.software import who_computes
+from ..readings.software import read_venv, who_computes
 from ..training.environment_files import read_environment
 from ..training.performance import read_performance
 from ..tuning.reading import read_tuning
@@ -23,7 +23,7 @@ from ..verdict.check import DEEP, QUICK, STANDARD
 from ..verdict.reader import Seen
 from ..verdict.report import Record
 from .all import READERS
-from .collect_standard import collect_links, collect_software
+from .collect_standard import NOTHING, collect_links, collect_software, read_permissions
 from .gpu.strikes_kept import read_strikes
 from .runtime.ranks_reading import read_running
 from .waivers.acknowledgements import read_acknowledgements
@@ -34,7 +34,11 @@ QUICK_NVIDIA_SMI_SECONDS = 3
 
 
 def collect(
-    expectations: Record, root: str = "/", nvidia_smi_seconds: float = DEFAULT_TIMEOUT_SECONDS, level: str = STANDARD
+    expectations: Record,
+    root: str = "/",
+    nvidia_smi_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    level: str = STANDARD,
+    ahead: Mapping[str, Any] = NOTHING,
 ) -> Dict[str, Any]:
     """Read the node below `root`. `expectations` (see docs/parts/report.md) says where to look, not what to find.
 
@@ -42,7 +46,7 @@ def collect(
     speed of the GPUs is measured last, when no other reading uses them.
 
     `nvidia_smi_seconds` is how long nvidia-smi may take. Null means "it does not exist", which is a finding, not a
-    failed reading.
+    failed reading. `ahead` are readings of `collect_ahead`, which are not taken again.
     """
     user = expectations["training_user"]
     host = attempt(probe, root)
@@ -72,7 +76,7 @@ def collect(
         return readings
     readings.update(collect_own(seen, STANDARD))
     busy = who_computes(host, readings["nvidia_smi"])
-    readings.update(collect_software(expectations, root, host, busy))
+    readings.update(collect_software(expectations, root, host, busy, ahead))
     readings.update(collect_links(root, host, readings["nvidia_smi"]))
     readings["ranks"] = attempt(read_running, root, readings["nvidia_smi"])
     if level == DEEP:
@@ -80,6 +84,22 @@ def collect(
         readings["environment"] = attempt(read_environment, root, expectations["venv"], True)
         readings["performance"] = attempt(read_performance, root, expectations, readings["nvidia_smi"])
     return readings
+
+
+def collect_ahead(expectations: Record, root: str = "/", cards_train: bool = False) -> Dict[str, Any]:
+    """The slowest readings of level standard, for a caller that has to wait for a training meanwhile.
+
+    They are such that the training does not change them, nor they the training: where it has the cards (`cards_train`),
+    nothing else touches these.
+    """
+    found = {
+        "environment": attempt(read_environment, root, expectations["venv"]),
+        "permissions": attempt(read_permissions, root),
+    }
+    if not cards_train:
+        busy = who_computes(attempt(probe, root), attempt(query, DEFAULT_TIMEOUT_SECONDS))
+        found["venv"] = attempt(read_venv, root, expectations["venv"], expectations["training_user"], busy)
+    return found
 
 
 def collect_own(seen: Seen, level: str) -> Dict[str, Any]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The readings from level standard on, which take longer than a timer may: from the toolkit to the trainer's files."""
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..host.access import read_account, read_file, read_password_state, read_unsafe_files
 from ..host.files import names_in
@@ -31,14 +31,21 @@ from .driver.packages_reading import read_driver_packages
 from .gpu.isolation_reading import read_isolation, read_machine
 from .host.services_reading import read_services
 
+NOTHING = {}  # type: Dict[str, Any]
 PROGRAM_FOLDER = "/usr/local/bin"
 LAUNCHER = PROGRAM_FOLDER + "/gpu-run"
 # Files that only root may change, because root or every training run uses them.
 ROOT_ONLY = ("/opt/gpuwright", "/usr/local/lib/gpuwright", "/etc/gpuwright", LAUNCHER, PROGRAM_FOLDER + "/gpu-doctor")
 
 
-def collect_software(expectations: Record, root: str, host: Record, busy: Sequence[str] = ()) -> Dict[str, Any]:
-    """Everything above the driver, from the toolkit to the trainer's files. `busy`: who is computing on the cards."""
+def collect_software(
+    expectations: Record, root: str, host: Record, busy: Sequence[str] = (), ahead: Mapping[str, Any] = NOTHING
+) -> Dict[str, Any]:
+    """Everything above the driver, from the toolkit to the trainer's files.
+
+    busy   who is computing on the cards
+    ahead  readings that have been taken already
+    """
     plan = expectations["plan"]
     found = {
         "training_user": attempt(read_training_user, root, expectations["training_user"]),
@@ -47,14 +54,17 @@ def collect_software(expectations: Record, root: str, host: Record, busy: Sequen
         "nccl": attempt(read_nccl, root, plan),
         "allocators": attempt(read_allocators, root, plan),
         "launcher": attempt(read_launcher, root),
-        "venv": attempt(read_venv, root, expectations["venv"], expectations["training_user"], busy),
-        "environment": attempt(read_environment, root, expectations["venv"]),
         "stamp": attempt(read_stamp, root, expectations["venv"]),
-        "permissions": attempt(read_permissions, root),
         "services": attempt(read_services, root, expectations.get("services", [])),
         "locks": attempt(read_package_locks, root),
         "bench": attempt(read_bench, root, expectations),
     }
+    slow = {
+        "venv": (read_venv, root, expectations["venv"], expectations["training_user"], busy),
+        "environment": (read_environment, root, expectations["venv"]),
+        "permissions": (read_permissions, root),
+    }  # type: Dict[str, Any]
+    found.update({name: ahead[name] if name in ahead else attempt(*how) for name, how in slow.items()})
     return dict(found, **collect_host(root, host))
 
 

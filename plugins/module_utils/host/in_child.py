@@ -48,6 +48,27 @@ def _examine_some(examine: Callable[[Any], Any], things: Sequence[Any], seconds:
     return [json.loads(line.decode("ascii")) for line in lines]
 
 
+class Beside:
+    """One look, by a child, while the caller does something else. It begins at once."""
+
+    def __init__(self, examine: Callable[[Any], Any], thing: Any) -> None:
+        """As `examine` and one of `things` of `examine_each`."""
+        self._reading, writing = os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
+            _answer(examine, [thing], self._reading, writing)
+        os.close(writing)
+
+    def answer(self, seconds: float) -> Any:
+        """What was returned; None if it raised, or if nothing came for `seconds` more. To be called once."""
+        try:
+            lines = _read_lines(self._reading, 1, seconds)
+        finally:
+            os.close(self._reading)
+            _leave(self._child)
+        return json.loads(lines[0].decode("ascii")) if lines else None
+
+
 def _answer(examine: Callable[[Any], Any], things: Sequence[Any], reading: int, writing: int) -> None:
     """In the child: write one line for each thing, then end."""
     try:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run gan_trainer.smoke as an ordinary user and read its output; docs/parts/smoke-test.md describes the record."""
 
-from typing import Any, Dict, List, Sequence
+import platform
+import time
+from typing import Any, Dict, List, Mapping, Sequence
 
 from .trainer_run import (
     Run,
@@ -9,9 +11,43 @@ from .trainer_run import (
     last_words,
     no_record,
     read_record,
+    run_program,
 )
 
 MIN_STEPS, MAX_STEPS = 10, 100000
+# Options of the modules that run the test: amp_smoke_test, and gpu_verify as smoke_test.
+OPTIONS = {
+    "python": {"type": "path", "required": True},
+    "launcher": {"type": "path", "default": "/usr/local/bin/gpu-run"},
+    "user": {"type": "str", "required": True},
+    "device": {"type": "str", "choices": ["cuda", "cpu"], "required": True},
+    "steps": {"type": "int", "default": 50},
+    "timeout": {"type": "float", "default": 600.0},
+    "unit": {"type": "path", "default": "/etc/systemd/system/train-gan@.service"},
+}  # type: Dict[str, Dict[str, Any]]
+
+
+def wrong_option(options: Mapping[str, Any]) -> str:
+    """What is wrong with options that fit their types, "" if nothing is."""
+    return "" if options["timeout"] > 0 else f"timeout is {options['timeout']} s, expected a number above 0"
+
+
+def run_smoke(options: Mapping[str, Any]) -> Dict[str, Any]:
+    """Run the test with these OPTIONS: `{smoke, command, seconds}`, and `{failed, msg}` if it did not succeed."""
+    started = time.monotonic()
+    answer = _run_smoke(options)
+    return dict(answer, seconds=round(time.monotonic() - started, 3))
+
+
+def _run_smoke(options: Mapping[str, Any]) -> Dict[str, Any]:
+    command = []  # type: List[str]
+    try:
+        command = smoke_command(options["launcher"], options["python"], options["device"], options["steps"])
+        run = run_program(command, options["user"], options["timeout"], options["unit"])
+        report = check_run(run, command, options["device"], options["user"])
+    except RunError as error:
+        return {"smoke": error.report, "command": command, "failed": True, "msg": describe(error, platform.node())}
+    return {"smoke": report, "command": command}
 
 
 def smoke_command(launcher: str, python: str, device: str, steps: int) -> List[str]:

@@ -25,13 +25,6 @@ LAWFUL = {
     ("system_driver", "Stop if the kernel would refuse the module's signature"): PROOF,
     ("system_kernel", "Stop if the new kernel is not running"): PROOF,
     ("system_runtime", "Check that gpu-run starts"): PROOF,
-    (
-        "verify",
-        "Train a few steps in full and in mixed precision on {{ verify_smoke_device }}",
-    ): "it measures and changes nothing; playbooks/verify.yml carries it out",
-    ("verify", "Keep the previous report for comparison"): CONTROLLER,
-    ("verify", "Fetch the report to the controller"): CONTROLLER,
-    ("verify", "Make the report writable only by its owner"): CONTROLLER,
     ("verify", "Make the pages of the fleet from the reports of all hosts"): CONTROLLER,
 }
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import SEVERITY, SKIP
-from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import SCHEMA, read_json, write_text
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import SCHEMA, read_json, write_json, write_text
 
 from .findings import Report
 from .fleet import HostRow, host_row, index_page
@@ -26,6 +27,21 @@ GENERATOR = b'<meta name="generator" content="gpuwright">'
 HEAD_BYTES = 1000
 # Characters of a file's name; longer ones are cut and get part of their hash.
 MOST_LETTERS = 100
+
+
+def keep_report(folder: Path, name: str, report: dict[str, Any]) -> Path:
+    """Write the report as the file `name` of the folder, and move the one before it into `previous`. OSError."""
+    for place in (folder, folder / PREVIOUS):
+        if not place.is_dir():
+            place.mkdir(parents=True, exist_ok=True)
+            # With an umask of 000 on the controller, everybody could write the files that the page is made from.
+            place.chmod(FOLDER_MODE)
+    file = folder / name
+    if file.is_file():
+        shutil.copyfile(file, folder / PREVIOUS / name)
+        (folder / PREVIOUS / name).chmod(0o644)
+    write_json(str(file), report)
+    return file
 
 
 def host_names(folder: str | Path) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import pwd
 import re
 import stat
 from pathlib import Path
@@ -14,9 +15,11 @@ import healthy_node
 import healthy_plan
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.modules import gpu_verify
 from conftest import REPOSITORY
 from gpuwright.checks.all import run_checks
 from gpuwright.doctor.report_text import report_lines
+from gpuwright.training.smoke import OPTIONS
 from gpuwright.training.smoke_history import check_mode_smoke
 from gpuwright.verdict import report
 from gpuwright.verdict.expectations import parse_expectations
@@ -86,6 +89,55 @@ def test_the_report_carries_what_the_inventory_says_is_simulated(run_module, nod
     tasks = yaml.safe_load((REPOSITORY / "roles/verify/tasks/judge.yml").read_text())
     [task] = [task["gpuwright.node.gpu_verify"] for task in tasks if "gpuwright.node.gpu_verify" in task]
     assert task["simulated"] == "{{ gpuwright_simulated }}"
+
+
+def smoke_test(fake_bin, script: str, **options: object) -> dict:
+    """Options of a smoke test whose launcher is this script, as whoever runs the tests."""
+    launcher = fake_bin("gpu-run", f"#!/bin/sh\n{script}\n")
+    user = pwd.getpwuid(os.getuid()).pw_name
+    return {"python": "/v/python", "launcher": str(launcher), "user": user, "device": "cpu", "unit": "", **options}
+
+
+def test_the_smoke_test_is_run_here_and_judged(run_module, node_commands, fake_bin, tmp_path):
+    path = tmp_path / "report.json"
+    smoke = {**healthy_node.smoke(), "device": "cpu", "devices": [{"device": "cpu"}]}
+    script = f"sleep 0.3; echo '{json.dumps(smoke)}'"
+    args = {"expectations": healthy_node.EXPECTATIONS, "smoke_test": smoke_test(fake_bin, script)}
+    answer = run_module("gpu_verify", {**args, "report_path": str(path)})
+    written = json.loads(path.read_text())
+    assert written["smoke"] == {**smoke, "sandbox": None, "sandbox_because": "no sandbox was asked for"}
+    assert 0.3 <= answer["smoke_seconds"] <= 60
+    # Nothing of the report is told twice, and put together it is the file on the node.
+    assert {**answer["report"], **{name: answer[name] for name in ("verdict", "checks", "readings")}} == written
+
+
+def test_a_smoke_test_that_fails_is_a_finding(run_module, node_commands, fake_bin):
+    args = {"expectations": healthy_node.EXPECTATIONS, "smoke_test": smoke_test(fake_bin, "echo no >&2; exit 3")}
+    answer = run_module("gpu_verify", args)
+    found = {check["id"]: check for check in answer["checks"]}["smoke.amp"]
+    assert (answer["verdict"], found["status"]) == ("FAIL", "FAIL") and "exit code 3" in found["message"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"timeout": 0}, "smoke_test: timeout is 0.0 s, expected a number above 0"),
+        ({"device": "tpu"}, "value of device must be one of: cuda, cpu, got: tpu found in smoke_test"),
+    ],
+)
+def test_wrong_options_of_the_smoke_test_are_refused(run_module, fake_bin, options, words):
+    args = {"expectations": healthy_node.EXPECTATIONS, "smoke_test": smoke_test(fake_bin, "touch ran", **options)}
+    answer = run_module("gpu_verify", args)
+    assert answer["failed"] and answer["msg"] == words
+
+
+def test_check_mode_runs_no_smoke_test(run_module, node_commands, fake_bin, tmp_path):
+    args = {"expectations": healthy_node.EXPECTATIONS}
+    args["smoke_test"] = smoke_test(fake_bin, f"touch {tmp_path}/ran")
+    answer = run_module("gpu_verify", args, check=True)
+    smoke = next(check for check in answer["checks"] if check["id"] == "smoke.amp")
+    assert (smoke["status"], smoke["message"]) == ("SKIP", "check mode runs no smoke test")
+    assert answer["smoke_seconds"] is None and not (tmp_path / "ran").exists()
 
 
 def test_check_mode_judges_and_writes_nothing(run_module, node_commands, tmp_path):
@@ -263,15 +315,16 @@ def test_the_report_for_people_does_not_let_a_name_repaint_the_terminal():
     assert report.printable("a\x1b[0m\u202eb") == "a [0m b"
 
 
-def test_the_module_documents_every_parameter_and_result():
-    source = MODULE.read_text()
-    blocks = {name: yaml.safe_load(source.split(f'{name} = r"""')[1].split('"""')[0]) for name in DOCUMENTS}
-    spec = ast.literal_eval(source.split("SPEC = ")[1].split("\n}\n")[0] + "\n}")
-    options = blocks["DOCUMENTATION"]["options"]
+def assert_documented(options: dict, spec: dict) -> None:
     assert set(options) == set(spec)
     for name, option in options.items():
-        assert {key: option[key] for key in ("type", "required", "default", "choices") if key in option} == spec[
-            name
-        ], name
-    assert set(blocks["RETURN"]) == {"verdict", "checks", "readings"}
+        wanted = {key: value for key, value in spec[name].items() if key != "options"}
+        assert {key: option[key] for key in ("type", "required", "default", "choices") if key in option} == wanted, name
+
+
+def test_the_module_documents_every_parameter_and_result():
+    blocks = {name: yaml.safe_load(getattr(gpu_verify, name)) for name in DOCUMENTS}
+    assert_documented(blocks["DOCUMENTATION"]["options"], gpu_verify.SPEC)
+    assert_documented(blocks["DOCUMENTATION"]["options"]["smoke_test"]["suboptions"], OPTIONS)
+    assert set(blocks["RETURN"]) == {*gpu_verify.TOLD, "smoke_seconds", "report", "dest"}
     assert set(blocks["RETURN"]["checks"]["contains"]) == {*CHECK, "waived", "caused_by"}

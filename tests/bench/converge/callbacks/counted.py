@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,16 +22,12 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self._tasks: Counter[str] = Counter()
         self._smoke: dict[str, float] = {}
-        self._started: dict[tuple[str, str], float] = {}
-
-    def v2_runner_on_start(self, host: Any, task: Any) -> None:
-        self._started[host.get_name(), task._uuid] = time.monotonic()
 
     def v2_runner_on_ok(self, result: Any) -> None:
         name = result._host.get_name()
         self._tasks[name] += 1
-        if result._task.action.endswith("amp_smoke_test"):
-            self._smoke[name] = time.monotonic() - self._started[name, result._task._uuid]
+        if result._result.get("smoke_seconds"):
+            self._smoke[name] = result._result["smoke_seconds"]
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         self.v2_runner_on_ok(result)

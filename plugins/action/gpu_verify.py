@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verify a node, and keep its report on the controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import keep_report
+
+# The module answers with these beside the rest of its report.
+TOLD = ("verdict", "checks", "readings")
+OTHER_FOLDER = "make the folder writable, or name another with -e verify_report_dir=FOLDER"
+
+
+class ActionModule(ActionBase):
+    """`gpu_verify:` of a task; the module of the same name documents it, and does all the work on the node."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        answer = self._execute_module("gpuwright.node.gpu_verify", self._task.args, task_vars=variables)
+        folder = self._task.args.get("report_folder")
+        if folder and "verdict" in answer and not self._task.check_mode:
+            report = {**answer["report"], **{name: answer[name] for name in TOLD}}
+            try:
+                answer["dest"] = str(keep_report(Path(folder), f"{variables['inventory_hostname']}.json", report))
+            except OSError as error:
+                where, why = error.filename or folder, error.strerror or error
+                answer |= {"failed": True, "msg": f"{where}: {why}; {OTHER_FOLDER} [verify.folder]"}
+        return {**result, **answer}

@@ -32,6 +32,9 @@ INCLUDED = re.compile(r"name: gpuwright\.node\.(\w+)")
 ASKED = re.compile(r"gpuwright\.node\.setting', '(\w+)'")
 # Facts of the probe that change while nobody changes the node, or that only this decision uses.
 VOLATILE = ("disks", "in_use", "kept_plan", "last_verdict", "settled")
+# The same, wherever they are: a virtual machine's host lends it more or less memory (a balloon), and the link of a card
+# is slower while the card idles. No role decides anything by them, and the plan is compared as a whole.
+MEASURED = ("memory_mib", "speed_now", "width_now")
 
 
 @functools.cache
@@ -87,7 +90,7 @@ def checksum(
     folders   of the controller, in which files that values name are looked for, besides the current one
     """
     values = {name: value_of(name) for name in settings(role, roles)}
-    facts = {name: value for name, value in node.items() if name not in VOLATILE}
+    facts = _steady({name: value for name, value in node.items() if name not in VOLATILE})
     # Warnings are words for people, and one of them counts days.
     plan = {name: value for name, value in plan.items() if name != "warnings"}
     record = {
@@ -98,6 +101,13 @@ def checksum(
         "node": facts,
     }
     return _sha(json.dumps(record, sort_keys=True, default=str).encode())
+
+
+def _steady(facts: Any) -> Any:
+    """The facts without what is MEASURED."""
+    if isinstance(facts, Mapping):
+        return {name: _steady(value) for name, value in facts.items() if name not in MEASURED}
+    return [_steady(value) for value in facts] if isinstance(facts, (list, tuple)) else facts
 
 
 def _files(values: Iterable[Any], folders: Iterable[str]) -> dict[str, str]:

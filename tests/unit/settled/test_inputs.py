@@ -13,7 +13,15 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.entering import inp
 from conftest import REPOSITORY
 
 PLAN: dict[str, Any] = {"driver": {"branch": "580"}}
-NODE: dict[str, Any] = {"os": {"id": "rhel"}, "in_use": [], "disks": {"/": 1}, "last_verdict": None}
+NODE: dict[str, Any] = {
+    "os": {"id": "rhel"},
+    "in_use": [],
+    "disks": {"/": 1},
+    "last_verdict": None,
+    "memory_mib": 2,
+    "numa": {"0": {"cpus": "0-1", "memory_mib": 200}},
+    "gpus": [{"pci_id": "0000:3b:00.0", "link": {"width_max": 16, "speed_now": "8.0 GT/s PCIe", "width_now": 16}}],
+}
 
 
 @pytest.fixture
@@ -89,6 +97,9 @@ def test_a_cache_of_python_is_no_code(toolkit: Path) -> None:
         ("plan", {"driver": {"branch": "570"}}),
         ("node", {**NODE, "os": {"id": "rocky"}}),
         ("node", {**NODE, "kernel": {"boot_id": "another boot"}}),
+        ("node", {**NODE, "numa": {"0": {"cpus": "0-3", "memory_mib": 200}}}),
+        ("node", {**NODE, "gpus": [{"pci_id": "0000:3b:00.0", "link": {"width_max": 8}}]}),
+        ("node", {**NODE, "gpus": []}),
     ],
 )
 def test_other_wishes(toolkit: Path, name: str, value: Any) -> None:
@@ -97,8 +108,25 @@ def test_other_wishes(toolkit: Path, name: str, value: Any) -> None:
     assert fresh(toolkit, **{name: value}) != fresh(toolkit)
 
 
+def numa(cpus: str, memory_mib: int) -> dict[str, Any]:
+    return {"0": {"cpus": cpus, "memory_mib": memory_mib}}
+
+
+def gpus(width_max: int, **now: Any) -> list[dict[str, Any]]:
+    return [{"pci_id": "0000:3b:00.0", "link": {"width_max": width_max, **now}}]
+
+
 @pytest.mark.parametrize(
-    ("name", "value"), [("in_use", ["a job"]), ("disks", {"/": 2}), ("last_verdict", {"verdict": "PASS"})]
+    ("name", "value"),
+    [
+        ("in_use", ["a job"]),
+        ("disks", {"/": 2}),
+        ("last_verdict", {"verdict": "PASS"}),
+        # A balloon lends memory, and an idle card's link slows down.
+        ("memory_mib", 1),
+        ("numa", numa("0-1", 100)),
+        ("gpus", gpus(16, speed_now="2.5 GT/s PCIe", width_now=8)),
+    ],
 )
 def test_what_changes_by_itself_is_no_reason(toolkit: Path, name: str, value: Any) -> None:
     assert fresh(toolkit, node={**NODE, name: value}) == fresh(toolkit)

@@ -28,7 +28,8 @@ options:
     elements: str
     default: []
   settled:
-    description: Also look whether anything has changed since an earlier run found that a role had nothing to do.
+    description: Also look whether anything has changed since an earlier run found that a role had nothing to do, and
+      who holds the lock of the host.
     type: bool
     default: false
 extends_documentation_fragment: [gpuwright.node.read_only]
@@ -145,6 +146,10 @@ ansible_facts:
           description: Roles that had nothing to do in an earlier run, each with its inputs (a checksum) and what of the
             node has changed since; only with O(settled).
           type: dict
+        lock:
+          description: The record of the run that holds the lock of the host (C(holder), null for none), and why a
+            record cannot be read (C(damaged)); only with O(settled).
+          type: dict
         reboot:
           description: Whether a reboot is required, with one sentence for each reason; computed only from the host's
             state.
@@ -154,6 +159,7 @@ ansible_facts:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.agents import agent_problem
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.record import read_lock
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import probe
 from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import read_settled
 
@@ -170,6 +176,7 @@ def main() -> None:
     host = probe(kernels=[name for name in module.params["kernels"] if name], agents=agents)
     if module.params["settled"]:
         host["settled"] = read_settled()
+        host["lock"] = read_lock()
     module.exit_json(changed=False, ansible_facts={"gpu_node": host})
 
 

@@ -184,13 +184,8 @@ readings:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification import (
-    keep,
-    verify,
-    wrong_parameter,
-)
-from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import record_settled
-from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke import OPTIONS
+from ansible_collections.gpuwright.node.plugins.module_utils.doctor.parameters import wrong_parameter
+from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke import OPTIONS, SmokeBeside
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_expectations, read_own
 
 SPEC = {
@@ -220,7 +215,12 @@ def main() -> None:
         expectations = parse_expectations(read_own() if wanted is None else wanted)
     except ValueError as error:
         module.fail_json(msg=f"{error} [verify.expectations]")
-    report, smoke_seconds = verify(params, expectations, module.check_mode)
+    training = SmokeBeside(params["smoke_test"]) if params["smoke_test"] and not module.check_mode else None
+    # Nothing is compiled in a module that was sent, so loading the checks takes a second: only once the training is on.
+    from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification import keep, verify
+    from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import record_settled
+
+    report, smoke_seconds = verify(params, expectations, module.check_mode, training)
     if not module.check_mode:
         try:
             warning = keep(report, params["report_path"], params["verified_path"])

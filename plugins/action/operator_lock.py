@@ -26,11 +26,6 @@ class Step(NamedTuple):
     next: str = ""
 
 
-def holder_words(record: dict[str, Any]) -> str:
-    """For example "alice from ctl-1 since 2026-11-22T06:30:00Z (site.yml, process 4711)"."""
-    return "{who} from {controller} since {since} ({playbook}, process {pid})".format(**record)
-
-
 def work_words(work: list[dict[str, Any]]) -> str:
     """For example "dnf (4711), cc1 (4799) and 3 more"."""
     named = ", ".join(f"{one['command']} ({one['pid']})" for one in work[:4])
@@ -67,7 +62,7 @@ def judge(answer: dict[str, Any], takeover: bool, quiet_limit_s: float, again: s
 def _about_holder(
     holder: dict[str, Any], work: list, quiet_s: float, takeover: bool, quiet_limit_s: float, again: str
 ) -> Step:
-    words, state = holder_words(holder), runs.state_of(holder)
+    words, state = runs.holder_words(holder), runs.state_of(holder)
     quiet = state == runs.UNKNOWN and not work and quiet_s >= quiet_limit_s
     if state in (runs.LIVES, runs.UNKNOWN) and not takeover and not quiet:
         reason = f"This host is being changed by {words}."
@@ -157,7 +152,7 @@ class ActionModule(ActionBase):
             answer = self._ask(claim, "taken", step.replace.strip(), task_vars)
         if answer.get("held") and answer.get("before"):
             how = "lock taken over from" if options["takeover"] else "the last run ended without releasing it:"
-            display.display(f"  {host}: {how} {holder_words(answer['before'])}")
+            display.display(f"  {host}: {how} {runs.holder_words(answer['before'])}")
         return answer
 
     def _tell(self, answer: dict[str, Any], host: str) -> None:
@@ -165,7 +160,7 @@ class ActionModule(ActionBase):
         holder = answer.get("holder")
         if holder and runs.state_of(holder) != runs.GONE:
             display.warning(
-                f"{host} is being changed by {holder_words(holder)}; what is read meanwhile may change, and a run "
+                f"{host} is being changed by {runs.holder_words(holder)}; what is read meanwhile may change, and a run "
                 "that changes something leaves this host out until that run has ended."
             )
         elif answer.get("damaged"):

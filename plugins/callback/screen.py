@@ -41,6 +41,7 @@ from ansible import constants as C
 from ansible import context
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.color import stringc
+from ansible_collections.gpuwright.node.plugins.lookup.gpu_nodes import NOBODY
 from ansible_collections.gpuwright.node.plugins.plugin_utils.screen import lines, run_log
 from ansible_collections.gpuwright.node.plugins.plugin_utils.screen.voice import RULE, Voice
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import report_folder
@@ -67,6 +68,7 @@ class CallbackModule(Default):
         self._brief = True
         self._plays: list[str] = []
         self._play_id = ""
+        self._nobody = False
         self._names: dict[str, str] = {}
         # For the running task: hosts that it changed, and what it says about which hosts.
         self._changed: dict[tuple[str, str], list[str]] = {}
@@ -148,6 +150,7 @@ class CallbackModule(Default):
     def v2_playbook_on_play_start(self, play: Any) -> None:
         self._end_task()
         super().v2_playbook_on_play_start(play)
+        self._nobody = self._brief and play.hosts == [NOBODY]
         # A play that goes through its hosts in batches starts with each.
         if self._brief and play._uuid != self._play_id:
             layered = play.get_name().lower().endswith(" layer") or len(self._plays) > 1
@@ -157,7 +160,8 @@ class CallbackModule(Default):
         self._play_id = play._uuid
 
     def v2_playbook_on_no_hosts_matched(self) -> None:
-        with self._aloud():
+        # A layer that has nothing to do on any host is no news.
+        with contextlib.nullcontext() if self._nobody else self._aloud():
             super().v2_playbook_on_no_hosts_matched()
 
     def v2_playbook_on_no_hosts_remaining(self) -> None:

@@ -11,6 +11,7 @@ from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.gpuwright.node.plugins.filter.contact_failure import contact_failure
 from ansible_collections.gpuwright.node.plugins.filter.package_failure import package_failure
 from ansible_collections.gpuwright.node.plugins.filter.reach_failure import reach_failure
+from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
 
 TASK_RESULTS = (
@@ -87,7 +88,21 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
     if rehearsal.get("failures") or rehearsal.get("rc", 0) != 0 or (by_apt and rehearsal.get("msg")):
         rows.append(_repository_row(rehearsal, variables["gpu_node"], variables["gpu_node_plan"]))
     kept = ("__preflight_bundle", "__preflight_bundle_part", "__preflight_checks")
+    rows += _lock_rows(probe.get("ansible_facts", {}).get("gpu_node", {}).get("lock") or {})
     return rows + [row for name in kept for row in results[name].get("problems", [])]
+
+
+def _lock_rows(lock: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A remark if another run is changing the host, by the record that the probe read; the lock is taken later."""
+    holder = lock.get("holder")
+    if holder and holder["run"] != operator_run.claim()["run"] and operator_run.state_of(holder) != operator_run.GONE:
+        problem = f"It is being changed by {operator_run.holder_words(holder)}, so what is read meanwhile may change"
+    elif lock.get("damaged"):
+        problem = "It is not known whether another run is changing it"
+    else:
+        return []
+    step = "Wait until that run has ended: a run that changes something leaves this host out until then."
+    return [{**_row("operator.busy", problem, str(lock.get("damaged") or ""), step), "stops": False}]
 
 
 def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,23 +12,32 @@ description:
     of them or names one that does not exist, a tag that no play knows, and an extra
     variable that is internal to a role.
   - C(--syntax-check) needs no host, so it stops on nothing.
-options: {}
+  - With a layer, only the hosts on which one of its roles has something to do, as the role preflight has found in an
+    earlier play of the run. Where there is none, the play has no hosts, which is no error.
+options:
+  layer:
+    description: Layer whose roles the play lists.
+    type: str
+    choices: [system, framework, model]
 """
 EXAMPLES = """
 - name: Every GPU node
   hosts: "{{ lookup('gpuwright.node.gpu_nodes') }}"
+- name: Those on which a role of the model layer has something to do
+  hosts: "{{ query('gpuwright.node.gpu_nodes', layer='model') }}"
 """
 RETURN = """
 _raw:
-  description: The name of the group.
+  description: The name of the group; of some of its hosts, their names; of none, a pattern that matches no host.
   type: list
   elements: str
 """
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleLookupError
@@ -36,11 +45,14 @@ from ansible.inventory.manager import InventoryManager
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpuwright.node.plugins.plugin_utils import inherited
+from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.inputs import SETTLING
 from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems, unknown_parts
 
 # The group, unless -e gpuwright_hosts names another.
 GROUP = "gpu_nodes"
 OTHER = "gpuwright_hosts"
+# A pattern that is no mistake and matches no host; an empty list of patterns means all hosts to Ansible.
+NOBODY = "all:!all"
 # Systems that a newer one cannot manage (RHEL 8 after 2.16) are known once the hosts are read; only they are left out.
 OLDEST_ANSIBLE_CORE = (2, 16)
 LAYERS = ("preflight", "system", "framework", "model", "verify")
@@ -126,4 +138,14 @@ class LookupModule(LookupBase):
             raise AnsibleLookupError("Nothing was done: " + "; ".join(found))
         # Every play asks for its hosts here, in the main process, before any worker is forked.
         inherited.load()
-        return [group]
+        self.set_options(var_options=variables, direct=kwargs)
+        layer = self.get_option("layer")
+        left = unsettled_hosts(layer, selected, variables.get("hostvars", {})) if layer else selected
+        return [group] if left == selected else left or [NOBODY]
+
+
+def unsettled_hosts(layer: str, hosts: Iterable[str], hostvars: Mapping[str, Any]) -> list[str]:
+    """Those of the hosts on which a role of the layer has something to do, or on which that is not known."""
+    roles = {role for role in SETTLING if role.startswith(f"{layer}_")}
+    known = {name: (hostvars.get(name) or {}).get("gpu_node_settled") or {} for name in hosts}
+    return [name for name in hosts if roles - set(known[name].get("roles", ()))]

@@ -40,6 +40,7 @@ _raw:
   elements: dict
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -58,9 +59,10 @@ class LookupModule(LookupBase):
             return [self._record(known)]
         plan = {**known["gpu_node_plan"], "environment": kwargs.get("environment")}
         folders = [str(known.get(name) or "") for name in ("playbook_dir", "inventory_dir")]
+        # Many roles ask for the same settings, and each may be a template.
+        value_of = functools.cache(lambda name: self._value(name, known))
         checksums = {
-            role: inputs.checksum(role, lambda name: self._value(name, known), plan, known["gpu_node"], folders)
-            for role in inputs.SETTLING
+            role: inputs.checksum(role, value_of, plan, known["gpu_node"], folders) for role in inputs.SETTLING
         }
         roles = [] if self._full(known) else settled(known["gpu_node"], checksums)
         return [{"roles": roles, "all": len(roles) == len(inputs.SETTLING), "inputs": checksums}]

@@ -86,6 +86,11 @@ def state_of(record: dict[str, Any]) -> str:
     return GONE if same_machine and record["controller"] == _clean(socket.gethostname()) else UNKNOWN
 
 
+def holder_words(record: dict[str, Any]) -> str:
+    """For example "alice from ctl-1 since 2026-11-22T06:30:00Z (site.yml, process 4711)"."""
+    return "{who} from {controller} since {since} ({playbook}, process {pid})".format(**record)
+
+
 def why_unknown(record: dict[str, Any]) -> str:
     """Why this controller cannot tell whether that run is still alive."""
     own, theirs = machine().split(":"), str(record["machine"]).split(":")

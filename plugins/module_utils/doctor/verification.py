@@ -10,15 +10,11 @@ from ..checks.collect import collect, collect_ahead
 from ..checks.gpu.strikes_kept import keep_strikes
 from ..checks.smoke.training import smoke_record
 from ..checks.waivers.report import with_waivers
-from ..host.in_child import Beside
-from ..training.smoke import run_smoke, wrong_option
+from ..training.smoke import SmokeBeside
 from ..training.smoke_history import busy_smoke, check_mode_smoke
 from ..verdict.check import QUICK
 from ..verdict.kept_file import FOLDER
 from ..verdict.report import REPORT_PATH, Record, make_report, now_utc, write_report
-
-# Readings that were taken beside the smoke test have long been made when it ends; later they are taken again.
-AHEAD_SECONDS = 60
 
 
 class Verified(NamedTuple):
@@ -28,26 +24,19 @@ class Verified(NamedTuple):
     smoke_seconds: Optional[float]
 
 
-def wrong_parameter(params: Mapping[str, Any], check_mode: bool) -> str:
-    """What is wrong with the parameters other than the expectations, "" if nothing is."""
-    seconds = params["nvidia_smi_timeout"]
-    if not seconds > 0:
-        return f"nvidia_smi_timeout: {seconds} is not a waiting time; expected seconds above 0"
-    if params["smoke_test"] and wrong_option(params["smoke_test"]):
-        return f"smoke_test: {wrong_option(params['smoke_test'])}"
-    for name in ("report_path", "verified_path"):
-        path = params[name]
-        # On a new node, an earlier task would have made the folder, which check mode only announced.
-        if path and not (os.path.isabs(path) and (check_mode or os.path.isdir(os.path.dirname(path)))):
-            return f"{name}: {path}: expected an absolute path in an existing folder"
-    return ""
+def verify(
+    params: Mapping[str, Any], expectations: Record, check_mode: bool, training: Optional[SmokeBeside] = None
+) -> Verified:
+    """A `Verified` of this moment; writes nothing. `params` are those of the module, already checked.
 
-
-def verify(params: Mapping[str, Any], expectations: Record, check_mode: bool) -> Verified:
-    """A `Verified` of this moment; writes nothing. `params` are those of the module, already checked."""
+    Meanwhile `training`, a smoke test that has begun, goes on. Only the slowest readings are taken beside it: it may
+    leave an Xid, and load a module.
+    """
     answer, ahead = params["smoke"], {}  # type: Any, Dict[str, Any]
-    if params["smoke_test"] and not check_mode:
-        answer, ahead = run_smoke_beside(params["smoke_test"], expectations, params["level"])
+    if training:
+        if params["level"] != QUICK:
+            ahead = collect_ahead(expectations, cards_train=params["smoke_test"]["device"] == "cuda")
+        answer = training.answer()
     readings = collect(
         expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"], level=params["level"], ahead=ahead
     )
@@ -61,25 +50,7 @@ def verify(params: Mapping[str, Any], expectations: Record, check_mode: bool) ->
     report = with_waivers(make_report(platform.node(), now_utc(), checks, readings, expectations, smoke))
     if params["simulated"]:
         report["simulated"] = params["simulated"]
-    return Verified(report, answer["seconds"] if params["smoke_test"] and not check_mode else None)
-
-
-def run_smoke_beside(options: Mapping[str, Any], expectations: Record, level: str) -> Any:
-    """(what the smoke test answered, the readings of `collect_ahead`, which a child took meanwhile).
-
-    All others are taken once it is over: it may leave an Xid, and load a module.
-    """
-    reader = None if level == QUICK else Beside(_read_ahead, (expectations, options["device"] == "cuda"))
-    try:
-        answer = run_smoke(options)
-    finally:
-        ahead = (reader.answer(AHEAD_SECONDS) if reader else None) or {}
-    return answer, ahead
-
-
-def _read_ahead(wanted: Any) -> Dict[str, Any]:
-    expectations, cards_train = wanted
-    return collect_ahead(expectations, cards_train=cards_train)
+    return Verified(report, answer["seconds"] if training else None)
 
 
 def keep(report: Record, report_path: Optional[str], verified_path: Optional[str]) -> str:

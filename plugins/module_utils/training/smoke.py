@@ -5,7 +5,9 @@ import platform
 import time
 from typing import Any, Dict, List, Mapping, Sequence
 
+from ..host.in_child import Beside
 from .trainer_run import (
+    GRACE_SECONDS,
     Run,
     RunError,
     last_words,
@@ -48,6 +50,21 @@ def _run_smoke(options: Mapping[str, Any]) -> Dict[str, Any]:
     except RunError as error:
         return {"smoke": error.report, "command": command, "failed": True, "msg": describe(error, platform.node())}
     return {"smoke": report, "command": command}
+
+
+class SmokeBeside:
+    """The smoke test in a child, while the caller reads the node. It begins at once."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        """With OPTIONS that `wrong_option` accepts."""
+        self._child = Beside(run_smoke, options)
+        # The test itself ends in time; this is for a child that was killed or hangs.
+        self._seconds = options["timeout"] + 2 * GRACE_SECONDS
+
+    def answer(self) -> Dict[str, Any]:
+        """What `run_smoke` returned, waiting for it; to be called once."""
+        lost = "AMP smoke test: its process gave no answer. Next: look for the reason in journalctl -k."
+        return self._child.answer(self._seconds) or {"smoke": None, "failed": True, "msg": lost, "seconds": None}
 
 
 def smoke_command(launcher: str, python: str, device: str, steps: int) -> List[str]:

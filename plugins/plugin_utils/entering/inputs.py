@@ -31,7 +31,7 @@ PLUGINS = ("action", "filter", "lookup", "module_utils", "modules", "plugin_util
 INCLUDED = re.compile(r"name: gpuwright\.node\.(\w+)")
 ASKED = re.compile(r"gpuwright\.node\.setting', '(\w+)'")
 # Facts of the probe that change while nobody changes the node, or that only this decision uses.
-VOLATILE = ("disks", "in_use", "kept_plan", "last_verdict", "settled")
+VOLATILE = ("disks", "in_use", "kept_plan", "last_verdict", "lock", "settled")
 # The same, wherever they are: a virtual machine's host lends it more or less memory (a balloon), and the link of a card
 # is slower while the card idles. No role decides anything by them, and the plan is compared as a whole.
 MEASURED = ("memory_mib", "speed_now", "width_now")

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import SEVERITY, SKIP
-from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import SCHEMA, read_json, write_json, write_text
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import (
+    SCHEMA,
+    read_json,
+    write_json,
+    write_text,
+)
 
 from .findings import Report
 from .fleet import HostRow, host_row, index_page

@@ -1,4 +1,4 @@
-"""The controller's copy of a report, as a play of the role keeps it: the node's words, the one before, modes, refusals."""
+"""The controller's copy of a report, as a play keeps it: the node's words, the one before, modes, refusals."""
 
 from __future__ import annotations
 

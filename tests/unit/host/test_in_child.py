@@ -25,7 +25,9 @@ def fails(_thing: None) -> None:
     raise RuntimeError
 
 
-@pytest.mark.parametrize("look", [fails, lambda _thing: time.sleep(600), lambda _thing: os._exit(3), lambda _thing: {1}])
+@pytest.mark.parametrize(
+    "look", [fails, lambda _thing: time.sleep(600), lambda _thing: os._exit(3), lambda _thing: {1}]
+)
 def test_no_answer_is_none_and_leaves_no_child(look) -> None:
     beside = Beside(look, None)
     assert beside.answer(0.5) is None

@@ -17,7 +17,7 @@ import pytest
 from conftest import MODULE_UTILS, REPOSITORY
 from gpuwright.operator import record as operator_record
 from gpuwright.operator import runs as operator_runs
-from gpuwright.operator.record import DAMAGED, GUARD, RECORD, look, release, take
+from gpuwright.operator.record import DAMAGED, GUARD, RECORD, look, read_lock, release, take
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the record must belong to root, and mounts need it")
 ALICE: dict[str, Any] = {
@@ -68,6 +68,23 @@ def test_the_first_gets_it_and_the_second_learns_who(root: Path) -> None:
     assert look(BOB["run"], str(root)).holder == answer.holder
     assert look(ALICE["run"], str(root)).holder is None
     assert record(root)["run"] == ALICE["run"]
+
+
+def test_a_reading_names_the_holder_whoever_asks(root: Path) -> None:
+    assert read_lock(str(root)) == {"holder": None, "damaged": ""}
+    take(ALICE, "", str(root))
+    found = read_lock(str(root))
+    assert found["holder"] == {name: value for name, value in record(root).items() if name != "schema"}
+    assert found["holder"]["who"] == "alice" and found["damaged"] == ""
+    put(root, "{")
+    assert read_lock(str(root))["holder"] is None and RECORD in read_lock(str(root))["damaged"]
+    (root / "proc/sys/kernel/random/boot_id").unlink()
+    put(root, json.dumps({**record_of(ALICE), "boot_id": "first-boot"}))
+    assert "boot_id" in read_lock(str(root))["damaged"]
+
+
+def record_of(claim: dict[str, Any]) -> dict[str, Any]:
+    return {**claim, "schema": 1, "since": "2026-01-05T10:00:00Z", "seen_s": 1.0}
 
 
 def test_the_holder_keeps_it_and_gives_a_sign(root: Path) -> None:

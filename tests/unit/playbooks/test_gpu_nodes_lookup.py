@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -110,3 +111,52 @@ def test_syntax_is_checked_without_an_inventory() -> None:
     command = [str(PLAYBOOK), "-i", "localhost,", "--syntax-check", "playbooks/system.yml"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+NOTHING_TO_DO = """
+- hosts: gpu_nodes
+  gather_facts: false
+  tasks:
+    - ansible.builtin.set_fact:
+        gpu_node_settled: {roles: "{{ settled | split(',') }}"}
+- hosts: "{{ query('gpuwright.node.gpu_nodes', layer='framework') }}"
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug: {msg: "entered on {{ inventory_hostname }}"}
+- hosts: "{{ query('gpuwright.node.gpu_nodes', layer='model') }}"
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug: {msg: "model on {{ inventory_hostname }}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("settled", "framework", "model"),
+    [
+        (["", ""], ["a5-01", "a5-02"], ["a5-01", "a5-02"]),
+        (["framework_pytorch", ""], ["a5-02"], ["a5-01", "a5-02"]),
+        (["framework_pytorch,model_trainer", "framework_pytorch"], [], ["a5-02"]),
+        (["framework_pytorch,model_trainer"] * 2, [], []),
+    ],
+)
+def test_a_layer_has_the_hosts_on_which_it_has_something_to_do(
+    tmp_path: Path, settled: list[str], framework: list[str], model: list[str]
+) -> None:
+    (tmp_path / "play.yml").write_text(NOTHING_TO_DO)
+    hosts = {name: {"settled": roles} for name, roles in zip(("a5-01", "a5-02"), settled, strict=True)}
+    (tmp_path / "inventory.yml").write_text(json.dumps({"gpu_nodes": {"hosts": hosts}}))
+    command = [str(PLAYBOOK), "-i", str(tmp_path / "inventory.yml"), str(tmp_path / "play.yml")]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "GPUWRIGHT_LOG_FOLDER": str(tmp_path / "logs")}
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    log = next((tmp_path / "logs").glob("*.log")).read_text()
+    assert [name for name in hosts if f"entered on {name}" in log] == framework
+    assert [name for name in hosts if f"model on {name}" in log] == model
+    # That a layer has nothing to do is no news, and no warning.
+    assert "no hosts matched" not in done.stdout and "WARNING" not in done.stdout + done.stderr
+
+
+def test_a_host_of_which_nothing_is_known_has_something_to_do() -> None:
+    roles = {"roles": ["model_trainer"]}
+    known = {"a": {"gpu_node_settled": roles}, "b": {}, "c": {"gpu_node_settled": None}}
+    assert LOOKUP.unsettled_hosts("model", ["a", "b", "c", "d"], known) == ["b", "c", "d"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpuwright.node.plugins.filter import problems
+from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from gpuwright.preflight.host_checks import find_problems, read_facts
 from test_plan_questions import MATRIX, ask, make_host
@@ -290,6 +291,22 @@ def test_all_problems_of_all_hosts_are_one_table() -> None:
     assert "subscription-manager repos --enable=rhel-8-for-x86_64-baseos-rpms" in table
     assert "good" not in table
     assert "powertools" in problems.repository_step("rocky", made["repositories"])
+
+
+def lock_rows(holder: dict[str, Any] | None, damaged: str = "") -> list[dict[str, Any]]:
+    probe = {"ansible_facts": {"gpu_node": {"lock": {"holder": holder, "damaged": damaged}}}}
+    return problems.preflight_problems([{"inventory_hostname": "a5-01", "__preflight_probe": probe}])
+
+
+def test_another_run_on_the_host_is_a_remark() -> None:
+    own = {**operator_run.claim(), "since": "2026-01-05T10:00:00Z"}
+    assert lock_rows(None) == [] and lock_rows(own) == []
+    (row,) = lock_rows({**own, "run": "ctl-2:7:8", "who": "alice", "machine": "other:boot:1"})
+    assert not row["stops"] and "alice" in row["problem"] and row["problem"].endswith("[operator.busy]")
+    # A run of this controller that has ended holds nothing.
+    assert lock_rows({**own, "run": "x:1:2", "pid": 2**22 + 1, "started": "1"}) == []
+    (row,) = lock_rows(None, "/run/gpuwright/operator.json is damaged: it has no usable value for pid")
+    assert not row["stops"] and "has no usable value for pid" in row["evidence"]
 
 
 def stop(what: str, **more: Any) -> dict[str, Any]:

@@ -48,8 +48,6 @@ SAME = {
     "preflight_host_checks",
     # It is about aarch64.
     "preflight_judges_only",
-    # The playbooks decide it; tests/faults/test_settled_host.py enters every role.
-    "preflight_settled_ends_play",
     # A scenario with a route out needs no bundle; tests/faults/test_offline_host.py has none.
     "gpuwright_bundle",
     "gpuwright_bundle_signer",

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the parameters of gpu_verify can be used; loads nothing of the checks."""
+
+import os
+from typing import Any, Mapping
+
+from ..training.smoke import wrong_option
+
+
+def wrong_parameter(params: Mapping[str, Any], check_mode: bool) -> str:
+    """What is wrong with the parameters other than the expectations, "" if nothing is."""
+    seconds = params["nvidia_smi_timeout"]
+    if not seconds > 0:
+        return f"nvidia_smi_timeout: {seconds} is not a waiting time; expected seconds above 0"
+    if params["smoke_test"] and wrong_option(params["smoke_test"]):
+        return f"smoke_test: {wrong_option(params['smoke_test'])}"
+    for name in ("report_path", "verified_path"):
+        path = params[name]
+        # On a new node, an earlier task would have made the folder, which check mode only announced.
+        if path and not (os.path.isabs(path) and (check_mode or os.path.isdir(os.path.dirname(path)))):
+            return f"{name}: {path}: expected an absolute path in an existing folder"
+    return ""

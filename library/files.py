@@ -9,6 +9,7 @@ description:
   - What ansible.builtin.copy and ansible.builtin.file do with one call of the node for each, this does with one.
   - Each file is replaced in one step, also on the disk itself, so that neither a reader nor a power cut meets half of
     it. The entries are made in their order; if one fails, those before it stay, and running again goes on.
+  - If files of units below C(/etc/systemd/system) have changed, systemd reads its units again.
 options:
   entries:
     description: What is wanted.
@@ -56,6 +57,31 @@ options:
     description: Mode of files that name none, octal, in quotes.
     type: str
     default: '0644'
+  units:
+    description:
+      - Units of systemd that are set up in their order, after the files. In check mode, one whose file is not there yet
+        would be.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name with its ending, such as C(example.service).
+        type: str
+        required: true
+      enabled:
+        description: Whether it starts at boot. Without a value, that stays as it is.
+        type: bool
+      state:
+        description: V(started) starts it if it does not run.
+        type: str
+        choices: ['', started]
+        default: ''
+      after_change:
+        description: The same, if an entry of this task has changed; V(restarted) begins it anew then.
+        type: str
+        choices: ['', started, restarted]
+        default: ''
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -70,6 +96,14 @@ EXAMPLES = r"""
       - {path: /etc/example/settings.json, content: "{{ settings | to_nice_json }}\n"}
       - {path: /usr/local/bin/example, content: "{{ lookup('file', 'example', rstrip=false) }}", mode: "0755"}
       - {path: /usr/bin/example, state: link, target: /usr/local/bin/example}
+
+- name: Install a timer with its service
+  gpuwright.node.files:
+    entries:
+      - {path: /etc/systemd/system/example.service, content: "{{ lookup('template', 'example.service.j2') }}"}
+      - {path: /etc/systemd/system/example.timer, content: "{{ lookup('template', 'example.timer.j2') }}"}
+    units:
+      - {name: example.timer, enabled: true, state: started, after_change: restarted}
 """
 
 RETURN = r"""
@@ -79,6 +113,12 @@ paths:
   elements: str
   returned: always
   sample: [/etc/example/settings.json]
+units:
+  description: The units that were, or in check mode would be, enabled, disabled, started or restarted.
+  type: list
+  elements: str
+  returned: always
+  sample: [example.timer]
 """
 
 import grp
@@ -88,7 +128,7 @@ from operator import itemgetter
 from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
+from ansible_collections.gpuwright.node.plugins.module_utils.host import placing, units
 
 FOLDER_MODE = "0755"
 ENTRY = {
@@ -100,16 +140,23 @@ ENTRY = {
     "owner": {"type": "str"},
     "group": {"type": "str"},
 }
+UNIT = {
+    "name": {"type": "str", "required": True},
+    "enabled": {"type": "bool"},
+    "state": {"choices": ["", "started"], "default": ""},
+    "after_change": {"choices": ["", "started", "restarted"], "default": ""},
+}
 
 
 def main() -> None:
-    """Compare and place, entry by entry."""
+    """Compare and place, entry by entry; then the units."""
     module = AnsibleModule(
         argument_spec={
             "entries": {"type": "list", "elements": "dict", "required": True, "options": ENTRY},
             "owner": {"type": "str", "default": "root"},
             "group": {"type": "str", "default": "root"},
             "mode": {"type": "str", "default": "0644"},
+            "units": {"type": "list", "elements": "dict", "default": [], "options": UNIT},
         },
         supports_check_mode=True,
     )
@@ -133,7 +180,13 @@ def main() -> None:
         if differs or labelled:
             paths.append(wanted.path)
             diff += [placing.shown(found, wanted, differs)] if differs else []
-    module.exit_json(changed=bool(paths), paths=paths, diff=diff)
+    try:
+        wished = [units.Unit(**wish) for wish in module.params["units"]]
+        set_up = units.bring_about(wished, bool(paths), units.are_units(paths), module.check_mode)
+    except OSError as error:
+        module.fail_json(msg=f"{error}. Mend that and run again [files.unit]", paths=paths, diff=diff)
+    names = list(dict.fromkeys(one["after"]["path"] for one in set_up))
+    module.exit_json(changed=bool(paths or names), paths=paths, units=names, diff=diff + set_up)
 
 
 def wanted_of(entry: Dict[str, Any], task: Dict[str, Any]) -> placing.Wanted:

@@ -35,7 +35,10 @@ def files(*names: str) -> Callable[[Mapping[str, Any]], Things]:
 
 
 def entries(args: Mapping[str, Any]) -> Things:
-    return [("file", str(entry["path"])) for entry in args.get("entries") or [] if entry["path"]]
+    found = [("file", str(entry["path"])) for entry in args.get("entries") or [] if entry["path"]]
+    for wish in args.get("units") or []:
+        found += unit(wish)
+    return found
 
 
 def trees(name: str) -> Callable[[Mapping[str, Any]], Things]:

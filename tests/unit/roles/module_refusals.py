@@ -56,6 +56,7 @@ MODULE_REFUSALS = {
         "files",
         "{} was not brought up to date",
     ): "test_files.py: the path, what is in the way or the system's reason, a rerun",
+    ("files", "{}. Mend that and run again [files.unit]"): "test_units.py: the unit, systemd's own words, where its log is",
     ("kept_driver", "str(error)"): "test_kept_driver.py: each names what is missing and the next step",
     ("kept_driver", "What is kept cannot"): "by hand: the operating system's reason (full, read-only), a rerun",
     ("version_hold", "The holds of {} in {}: {}"): "test_holds.py: the file and rpm's or dpkg's own words",

@@ -67,6 +67,9 @@ def result(**args: Any) -> dict[str, Any]:
         ("ansible.builtin.command", result(argv=["rpm", "-qa"]), False, [("packages", "")]),
         ("ansible.builtin.command", result(_raw_params=f"{GPU_RUN} --json"), False, [("file", GPU_RUN)]),
         ("ansible.builtin.yum_repository", result(reposdir="/r", file="epel"), False, [("file", "/r/epel.repo")]),
+        ("gpuwright.node.files", result(entries=[{"path": "/a"}, {"path": ""}]), False, [("file", "/a")]),
+        ("gpuwright.node.files", result(entries=[{"path": "/a"}], units=[{"name": "x.timer", "state": "started"}]), False,
+         [("file", "/a"), ("unit", "x.timer"), ("active", "x.timer")]),
         ("ansible.builtin.set_fact", {"changed": False}, False, []),
         ("gpuwright.node.gpu_verify", result(level="quick"), False, []),
         # Nobody knows what these looked at.

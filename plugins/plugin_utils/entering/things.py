@@ -74,7 +74,8 @@ def unit(args: Mapping[str, Any]) -> Things:
 
 
 def repository(args: Mapping[str, Any]) -> Things:
-    return [("file", f"{args['reposdir']}/{args['file']}.repo")]
+    key = [("file", str(args["key_file"])), *packages(args)] if args["key_wanted"] else []
+    return [("file", f"{args['reposdir']}/{args['id']}.repo"), *key]
 
 
 def tuning(args: Mapping[str, Any]) -> Things:
@@ -98,6 +99,7 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
     "copy": files("dest"),
     "dnf": packages,
     "dnf_module_stream": packages,
+    "dnf_repository": repository,
     "file": files("path"),
     "file_tree": trees("dest"),
     "files": entries,
@@ -112,7 +114,6 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
     "python_environment": trees("path"),
     "repository_key": files("dest"),
     "replace": files("path"),
-    "rpm_key": packages,
     "slurp": files("src"),
     "stat": files("path"),
     "systemd": unit,
@@ -120,7 +121,6 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
     "tree_modes": trees("path"),
     "user": user,
     "version_hold": held,
-    "yum_repository": repository,
 }
 
 

@@ -73,6 +73,8 @@ def result(**args: Any) -> dict[str, Any]:
         ("gpuwright.node.files", result(entries=[{"path": "/a"}], units=[{"name": "x.timer", "state": "started"}]), False,
          [("file", "/a"), ("unit", "x.timer"), ("active", "x.timer")]),
         ("ansible.builtin.set_fact", {"changed": False}, False, []),
+        ("ansible.builtin.set_fact", {"ansible_facts": {"x": 1}}, False, []),
+        ("ansible.builtin.set_fact", {"ansible_facts": {"system_packages_state": {}}}, False, [("packages", "")]),
         ("gpuwright.node.gpu_verify", result(level="quick"), False, []),
         # Nobody knows what these looked at.
         ("ansible.builtin.command", result(argv=["dkms", "autoinstall"]), False, None),

@@ -82,7 +82,8 @@ def repository(args: Mapping[str, Any]) -> Things:
 
 def tuning(args: Mapping[str, Any]) -> Things:
     # Every other parameter has a default, which a module's invocation shows, too.
-    return [("tuning", json.dumps({name: args[name] for name in TUNING}, sort_keys=True))]
+    asked = ("tuning", json.dumps({name: args[name] for name in TUNING}, sort_keys=True))
+    return [asked, *files("link")(args)]
 
 
 def command(args: Mapping[str, Any]) -> Things | None:

@@ -57,6 +57,13 @@ options:
     description: Mode of files that name none, octal, in quotes.
     type: str
     default: '0644'
+  missing_account:
+    description:
+      - V(tell) changes nothing where an owner or group does not exist, and returns RV(no_account); V(fail) fails at the
+        first such entry.
+    type: str
+    choices: [fail, tell]
+    default: fail
   units:
     description:
       - Units of systemd that are set up in their order, after the files. In check mode, one whose file is not there yet
@@ -113,6 +120,11 @@ paths:
   elements: str
   returned: always
   sample: [/etc/example/settings.json]
+no_account:
+  description: What does not exist; empty if all owners and groups do.
+  type: str
+  returned: always
+  sample: there is no account trainer or no group trainer
 units:
   description: The units that were, or in check mode would be, enabled, disabled, started or restarted.
   type: list
@@ -125,7 +137,7 @@ import grp
 import json
 import pwd
 from operator import itemgetter
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host import placing, units
@@ -156,13 +168,19 @@ def main() -> None:
             "owner": {"type": "str", "default": "root"},
             "group": {"type": "str", "default": "root"},
             "mode": {"type": "str", "default": "0644"},
+            "missing_account": {"choices": ["fail", "tell"], "default": "fail"},
             "units": {"type": "list", "elements": "dict", "default": [], "options": UNIT},
         },
         supports_check_mode=True,
     )
     paths: List[str] = []
     diff: List[Dict[str, Any]] = []
-    for entry in filter(itemgetter("path"), module.params["entries"]):
+    entries = list(filter(itemgetter("path"), module.params["entries"]))
+    if module.params["missing_account"] == "tell":
+        unknown = next(filter(None, (no_account(*owners(entry, module.params)) for entry in entries)), "")
+        if unknown:
+            module.exit_json(changed=False, paths=[], units=[], diff=[], no_account=unknown)
+    for entry in entries:
         try:
             wanted = wanted_of(entry, module.params)
             found = placing.found_at(wanted.path)
@@ -186,21 +204,35 @@ def main() -> None:
     except OSError as error:
         module.fail_json(msg=f"{error}. Mend that and run again [files.unit]", paths=paths, diff=diff)
     names = list(dict.fromkeys(one["after"]["path"] for one in set_up))
-    module.exit_json(changed=bool(paths or names), paths=paths, units=names, diff=diff + set_up)
+    module.exit_json(changed=bool(paths or names), paths=paths, units=names, diff=diff + set_up, no_account="")
 
 
 def wanted_of(entry: Dict[str, Any], task: Dict[str, Any]) -> placing.Wanted:
     """The entry with numbers for names; ValueError for an account or group that does not exist, or no octal mode."""
-    owner, group = entry["owner"] or task["owner"], entry["group"] or task["group"]
+    owner, group = owners(entry, task)
     mode = entry["mode"] or (FOLDER_MODE if entry["state"] == "directory" else task["mode"])
-    try:
-        uid, gid = pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
-    except KeyError:
-        raise ValueError(f"there is no account {owner} or no group {group}") from None
+    unknown = no_account(owner, group)
+    if unknown:
+        raise ValueError(unknown)
+    uid, gid = pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
     # Ansible turns text that looks like one into a dictionary.
     text = entry["content"] if isinstance(entry["content"], str) else json.dumps(entry["content"], indent=4) + "\n"
     content = text.encode("utf-8", "surrogateescape")
     return placing.Wanted(entry["path"], entry["state"], content, entry["target"], int(mode, 8), uid, gid)
+
+
+def owners(entry: Dict[str, Any], task: Dict[str, Any]) -> Tuple[str, str]:
+    return entry["owner"] or task["owner"], entry["group"] or task["group"]
+
+
+def no_account(owner: str, group: str) -> str:
+    """In words, if one of them does not exist, else an empty text."""
+    try:
+        pwd.getpwnam(owner)
+        grp.getgrnam(group)
+    except KeyError:
+        return f"there is no account {owner} or no group {group}"
+    return ""
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def entries(args: Mapping[str, Any]) -> Things:
     found = [("file", str(entry["path"])) for entry in args.get("entries") or [] if entry["path"]]
     for wish in args.get("units") or []:
         found += unit(wish)
-    return found
+    return found + (accounts(args) if args.get("missing_account") == "tell" else [])
 
 
 def trees(name: str) -> Callable[[Mapping[str, Any]], Things]:
@@ -54,6 +54,10 @@ def packages(args: Mapping[str, Any]) -> Things:
 
 def held(args: Mapping[str, Any]) -> Things:
     return [*packages(args), ("file", str(args["path"]))]
+
+
+def link(args: Mapping[str, Any]) -> Things:
+    return [("file", f"{args['folder']}/current"), ("folder", str(args["folder"]))]
 
 
 def accounts(args: Mapping[str, Any]) -> Things:
@@ -100,6 +104,7 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
     "blockinfile": files("path"),
     "command": command,
     "copy": files("dest"),
+    "current_environment": link,
     "dnf": packages,
     "dnf_module_stream": packages,
     "dnf_repository": repository,
@@ -117,6 +122,7 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
     "python_environment": trees("path"),
     "repository_key": files("dest"),
     "replace": files("path"),
+    "service_account": user,
     "slurp": files("src"),
     "stat": files("path"),
     "systemd": unit,

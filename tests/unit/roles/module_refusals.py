@@ -56,6 +56,7 @@ MODULE_REFUSALS = {
         "files",
         "{} was not brought up to date",
     ): "test_files.py: the path, what is in the way or the system's reason, a rerun",
+    ("current_environment", "{} was not set"): "by hand: the operating system's reason, or what is in the way, a rerun",
     ("dnf_repository", "str(error)"): "look: curl on the node says what is in the way; another key is the vendor's to tell",
     ("dnf_repository", "{}: {} [repository.file]"): "test_dnf_repository.py: the file, and the reason of rpm or the system",
     ("files", "{}. Mend that and run again [files.unit]"): "test_units.py: the unit, systemd's own words, where its log is",
@@ -130,6 +131,7 @@ MODULE_REFUSALS = {
     ("scratch_disk", "serial is empty"): ARGUMENT,
     ("scratch_disk", "{} [scratch.refused]"): "by hand: whose data is there, a person decides (test_scratch.py)",
     ("scratch_disk", "the scratch file system was not made"): "by hand: the operating system's reason, a rerun",
+    ("service_account", "The account {}: {}"): "by hand: what useradd, usermod or the directory service said, a rerun",
     ("tree_modes", "The modes below {} cannot be repaired"): "by hand: the operating system's reason, a rerun",
     ("workload_info", "agents: "): "test_gpu_agents.py leaves out the name that is refused",
 }

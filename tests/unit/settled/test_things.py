@@ -40,7 +40,7 @@ def test_no_module_is_forgotten(role: str) -> None:
 
 def test_rules_name_kinds_that_the_node_knows() -> None:
     args = {"path": "/a", "dest": "/b", "src": "/c", "paths": ["/d"], "name": "e", "reposdir": "/f", "id": "g", "key_file": "/h",
-            "key_wanted": True,
+            "key_wanted": True, "folder": "/i",
             "argv": ["rpm", "-q"], **dict.fromkeys(things.TUNING, "")}  # fmt: skip
     seen = [thing for rule in things.RULES.values() for thing in rule(args) or []]
     assert {kind for kind, _name in seen} <= set(KINDS) and len(seen) >= len(things.RULES)
@@ -72,6 +72,8 @@ def result(**args: Any) -> dict[str, Any]:
         ("gpuwright.node.files", result(entries=[{"path": "/a"}, {"path": ""}]), False, [("file", "/a")]),
         ("gpuwright.node.files", result(entries=[{"path": "/a"}], units=[{"name": "x.timer", "state": "started"}]), False,
          [("file", "/a"), ("unit", "x.timer"), ("active", "x.timer")]),
+        ("gpuwright.node.current_environment", result(folder="/v", path="/v/a"), False,
+         [("file", "/v/current"), ("folder", "/v")]),
         ("ansible.builtin.set_fact", {"changed": False}, False, []),
         ("ansible.builtin.set_fact", {"ansible_facts": {"x": 1}}, False, []),
         ("ansible.builtin.set_fact", {"ansible_facts": {"system_packages_state": {}}}, False, [("packages", "")]),

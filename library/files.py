@@ -57,6 +57,30 @@ options:
     description: Mode of files that name none, octal, in quotes.
     type: str
     default: '0644'
+  trees:
+    description: Folders of small text files that are kept as M(gpuwright.node.file_tree) keeps them, before the entries.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      dest:
+        description: Absolute path of the folder. Nothing else may write to it.
+        type: path
+        required: true
+      files:
+        description: Relative name and content of every file.
+        type: dict
+        required: true
+      compile_for:
+        description: Paths of Python interpreters. The first that exists compiles the modules.
+        type: list
+        elements: path
+        default: []
+  prove:
+    description: A program with its arguments that must succeed once all is there. Check mode does not run it.
+    type: list
+    elements: str
+    default: []
   missing_account:
     description:
       - V(tell) changes nothing where an owner or group does not exist, and returns RV(no_account); V(fail) fails at the
@@ -140,9 +164,12 @@ from operator import itemgetter
 from typing import Any, Dict, List, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.host import placing, units
+from ansible_collections.gpuwright.node.plugins.module_utils.host import placing, trees, units
+from ansible_collections.gpuwright.node.plugins.module_utils.host.bounded import run_bounded
+from ansible_collections.gpuwright.node.plugins.module_utils.host.bytecode import compile_modules, first_interpreter
 
 FOLDER_MODE = "0755"
+PROOF_SECONDS = 120
 ENTRY = {
     "path": {"type": "path", "required": True},
     "state": {"choices": ["file", "directory", "link", "absent"], "default": "file"},
@@ -151,6 +178,11 @@ ENTRY = {
     "mode": {"type": "str"},
     "owner": {"type": "str"},
     "group": {"type": "str"},
+}
+TREE = {
+    "dest": {"type": "path", "required": True},
+    "files": {"type": "dict", "required": True},
+    "compile_for": {"type": "list", "elements": "path", "default": []},
 }
 UNIT = {
     "name": {"type": "str", "required": True},
@@ -168,6 +200,8 @@ def main() -> None:
             "owner": {"type": "str", "default": "root"},
             "group": {"type": "str", "default": "root"},
             "mode": {"type": "str", "default": "0644"},
+            "trees": {"type": "list", "elements": "dict", "default": [], "options": TREE},
+            "prove": {"type": "list", "elements": "str", "default": []},
             "missing_account": {"choices": ["fail", "tell"], "default": "fail"},
             "units": {"type": "list", "elements": "dict", "default": [], "options": UNIT},
         },
@@ -180,6 +214,16 @@ def main() -> None:
         unknown = next(filter(None, (no_account(*owners(entry, module.params)) for entry in entries)), "")
         if unknown:
             module.exit_json(changed=False, paths=[], units=[], diff=[], no_account=unknown)
+    for tree in module.params["trees"]:
+        try:
+            come, gone = kept_tree(tree, module.check_mode)
+        except (OSError, ValueError) as error:
+            module.fail_json(
+                msg=f"{tree['dest']} was not brought up to date: {error}. Mend that and run again [files.failed]",
+                paths=paths,
+            )
+        paths += come + gone
+        diff += [told(path, "as in the toolkit") for path in come] + [told(path, "removed") for path in gone]
     for entry in entries:
         try:
             wanted = wanted_of(entry, module.params)
@@ -203,6 +247,11 @@ def main() -> None:
         set_up = units.bring_about(wished, bool(paths), units.are_units(paths), module.check_mode)
     except OSError as error:
         module.fail_json(msg=f"{error}. Mend that and run again [files.unit]", paths=paths, diff=diff)
+    proof = module.params["prove"]
+    done = run_bounded(proof, PROOF_SECONDS) if proof and not module.check_mode else None
+    if done is not None and done.rc != 0:
+        said = done.problem or done.stderr.strip()[-600:] or f"exit status {done.rc}"
+        module.fail_json(msg=f"{' '.join(proof)} does not work: {said} [files.proof]", paths=paths, diff=diff)
     names = list(dict.fromkeys(one["after"]["path"] for one in set_up))
     module.exit_json(changed=bool(paths or names), paths=paths, units=names, diff=diff + set_up, no_account="")
 
@@ -219,6 +268,26 @@ def wanted_of(entry: Dict[str, Any], task: Dict[str, Any]) -> placing.Wanted:
     text = entry["content"] if isinstance(entry["content"], str) else json.dumps(entry["content"], indent=4) + "\n"
     content = text.encode("utf-8", "surrogateescape")
     return placing.Wanted(entry["path"], entry["state"], content, entry["target"], int(mode, 8), uid, gid)
+
+
+def kept_tree(tree: Dict[str, Any], check: bool) -> Tuple[List[str], List[str]]:
+    """Bring the folder up to date, or in check mode only look; paths of what is written or compiled, and removed."""
+    dest, files = tree["dest"], tree["files"]
+    if not files:
+        raise ValueError("files is empty, which would remove everything below it")
+    to_write, to_remove = trees.tree_changes(dest, files)
+    if not check:
+        trees.apply_tree(dest, files, to_write, to_remove)
+    python = first_interpreter(tree["compile_for"])
+    compiled = compile_modules(dest, python, write=not check) if python else []
+    come = list(dict.fromkeys([*to_write, *compiled]))
+    return [f"{dest}/{name}" for name in come], [f"{dest}/{name}" for name in to_remove]
+
+
+def told(path: str, word: str) -> Dict[str, Any]:
+    """A file of a tree that differs, as Ansible's --diff prints it."""
+    before = "is there" if word == "removed" else "differs or is not there"
+    return {"before": {"path": path, "content": before}, "after": {"path": path, "content": word}}
 
 
 def owners(entry: Dict[str, Any], task: Dict[str, Any]) -> Tuple[str, str]:

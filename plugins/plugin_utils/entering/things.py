@@ -40,6 +40,8 @@ def entries(args: Mapping[str, Any]) -> Things:
     found = [("file", str(entry["path"])) for entry in args.get("entries") or [] if entry["path"]]
     for wish in args.get("units") or []:
         found += unit(wish)
+    found += [("tree", str(tree["dest"])) for tree in args.get("trees") or []]
+    found += [("file", str(program)) for program in (args.get("prove") or [])[:1]]
     return found + (accounts(args) if args.get("missing_account") == "tell" else [])
 
 

@@ -59,6 +59,7 @@ MODULE_REFUSALS = {
     ("current_environment", "{} was not set"): "by hand: the operating system's reason, or what is in the way, a rerun",
     ("dnf_repository", "str(error)"): "look: curl on the node says what is in the way; another key is the vendor's to tell",
     ("dnf_repository", "{}: {} [repository.file]"): "test_dnf_repository.py: the file, and the reason of rpm or the system",
+    ("files", "{} does not work: {} [files.proof]"): "test_files.py: the program, and what it said",
     ("files", "{}. Mend that and run again [files.unit]"): "test_units.py: the unit, systemd's own words, where its log is",
     ("kept_driver", "str(error)"): "test_kept_driver.py: each names what is missing and the next step",
     ("kept_driver", "What is kept cannot"): "by hand: the operating system's reason (full, read-only), a rerun",

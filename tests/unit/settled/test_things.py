@@ -72,6 +72,8 @@ def result(**args: Any) -> dict[str, Any]:
         ("gpuwright.node.files", result(entries=[{"path": "/a"}, {"path": ""}]), False, [("file", "/a")]),
         ("gpuwright.node.files", result(entries=[{"path": "/a"}], units=[{"name": "x.timer", "state": "started"}]), False,
          [("file", "/a"), ("unit", "x.timer"), ("active", "x.timer")]),
+        ("gpuwright.node.files", result(entries=[], trees=[{"dest": "/t"}], prove=["/bin/x", "--json"]), False,
+         [("tree", "/t"), ("file", "/bin/x")]),
         ("gpuwright.node.current_environment", result(folder="/v", path="/v/a"), False,
          [("file", "/v/current"), ("folder", "/v")]),
         ("ansible.builtin.set_fact", {"changed": False}, False, []),

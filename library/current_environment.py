@@ -6,8 +6,8 @@ DOCUMENTATION = r"""
 module: current_environment
 short_description: Make an environment the current one where no other is, and list the others
 description:
-  - Makes the link C(current) in one step, if there is none, and leaves it alone if it leads to another environment, since
-    somebody may work by it. Whoever has found out that nobody does sets it with O(replace).
+  - Makes the link C(current) in one step, if there is none, and leaves it alone if it leads to another environment,
+    since somebody may work by it. Whoever has found out that nobody does sets it with O(replace).
   - The environment need not exist yet in check mode.
 options:
   folder:

@@ -58,7 +58,7 @@ options:
     type: str
     default: '0644'
   trees:
-    description: Folders of small text files that are kept as M(gpuwright.node.file_tree) keeps them, before the entries.
+    description: Folders of small text files, kept as M(gpuwright.node.file_tree) keeps them, before the entries.
     type: list
     elements: dict
     default: []

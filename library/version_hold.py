@@ -84,7 +84,6 @@ before:
 """
 
 import os
-
 from typing import Any, Dict
 
 from ansible.module_utils.basic import AnsibleModule

@@ -86,12 +86,12 @@ def changes(wanted: Account, known: Optional[Known], gid: Optional[int]) -> List
     if known is None:
         words = ["-g", wanted.group, "-c", wanted.comment, "-d", wanted.home, "-s", wanted.shell, "-m", "-r"]
         return [*found, Change(f"user {wanted.name}", "absent", "present", ["useradd", *words, wanted.name])]
-    compared = [
+    compared: List[Tuple[str, str, str, List[str]]] = [
         ("comment", known.comment, wanted.comment, ["-c", wanted.comment]),
         ("home", known.home, wanted.home, ["-d", wanted.home]),
         ("shell", known.shell, wanted.shell, ["-s", wanted.shell]),
         ("password", "locked" if known.locked else "not locked", "locked", ["-L"]),
-    ]  # type: List[Tuple[str, str, str, List[str]]]
+    ]
     if gid != known.gid:
         compared.insert(0, ("group", str(known.gid), wanted.group, ["-g", wanted.group]))
     for what, before, after, words in compared:

@@ -32,9 +32,9 @@ def read_key(path: str) -> Optional[bytes]:
 
 
 def kept_key(there: Optional[bytes], source: Source) -> Tuple[str, List[str]]:
-    """The text that the file must have, and fingerprints of other keys that were in it; fetched only if it is not there.
+    """The text that the file must have, and fingerprints of other keys that were in it; KeyRefused.
 
-    Raises KeyRefused.
+    Fetched only if it is not there.
     """
     try:
         try:

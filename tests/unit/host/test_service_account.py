@@ -11,23 +11,25 @@ from host_tree import HostTree
 
 WANTED = accounts.Account("trainer", "trainer", "/var/lib/trainer", "/sbin/nologin", "a trainer")
 KNOWN = accounts.Known(991, 990, "a trainer", "/var/lib/trainer", "/sbin/nologin", True)
+OPEN = accounts.Known(991, 990, "a trainer", "/var/lib/trainer", "/bin/bash", False)
 # Databases of one line each, and what was asked for besides.
 GETENT = """#!/bin/sh
 file={0}/$1
 [ -s "$file" ] || exit 2
 cat "$file"
 """
-NOTE = "#!/bin/sh\necho \"$(basename $0) $*\" >> {0}/said\n"
+NOTE = '#!/bin/sh\necho "$(basename $0) $*" >> {0}/said\n'
 
 
 @pytest.mark.parametrize(
     ("known", "gid", "commands"),
     [
-        (None, None, ["groupadd -r trainer", "useradd -g trainer -c a trainer -d /var/lib/trainer -s /sbin/nologin -m -r trainer"]),
+        (None, None, ["groupadd -r trainer",
+                      "useradd -g trainer -c a trainer -d /var/lib/trainer -s /sbin/nologin -m -r trainer"]),
         (KNOWN, 990, []),
         (KNOWN._replace(gid=5), 990, ["usermod -g trainer trainer"]),
         (KNOWN._replace(gid=5), None, ["groupadd -r trainer", "usermod -g trainer trainer"]),
-        (KNOWN._replace(shell="/bin/bash", locked=False), 990, ["usermod -s /sbin/nologin trainer", "usermod -L trainer"]),
+        (OPEN, 990, ["usermod -s /sbin/nologin trainer", "usermod -L trainer"]),
         (KNOWN._replace(comment="Alice", home="/home/alice"), 990,
          ["usermod -c a trainer trainer", "usermod -d /var/lib/trainer trainer"]),
     ],

@@ -92,7 +92,9 @@ def test_rpm_that_takes_no_key(configure: Callable[..., dict], fake_bin: Callabl
 def test_a_login_is_for_root_alone(configure: Callable[..., dict], tmp_path: Path) -> None:
     file = tmp_path / "repos/vendor.repo"
     answer = configure(username="mirror", password="c4nary")
-    assert "c4nary" not in str(answer) and file.stat().st_mode & 0o777 == 0o600 and "password = c4nary" in file.read_text()
+    assert (
+        "c4nary" not in str(answer) and file.stat().st_mode & 0o777 == 0o600 and "password = c4nary" in file.read_text()
+    )
     assert configure()["changed"] and file.stat().st_mode & 0o777 == 0o644 and "c4nary" not in file.read_text()
 
 

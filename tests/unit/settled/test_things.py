@@ -39,8 +39,8 @@ def test_no_module_is_forgotten(role: str) -> None:
 
 
 def test_rules_name_kinds_that_the_node_knows() -> None:
-    args = {"path": "/a", "dest": "/b", "src": "/c", "paths": ["/d"], "name": "e", "reposdir": "/f", "id": "g", "key_file": "/h",
-            "key_wanted": True, "folder": "/i",
+    args = {"path": "/a", "dest": "/b", "src": "/c", "paths": ["/d"], "name": "e", "reposdir": "/f", "id": "g",
+            "key_file": "/h", "key_wanted": True, "folder": "/i",
             "argv": ["rpm", "-q"], **dict.fromkeys(things.TUNING, "")}  # fmt: skip
     seen = [thing for rule in things.RULES.values() for thing in rule(args) or []]
     assert {kind for kind, _name in seen} <= set(KINDS) and len(seen) >= len(things.RULES)
@@ -70,8 +70,8 @@ def result(**args: Any) -> dict[str, Any]:
         ("gpuwright.node.dnf_repository", result(reposdir="/r", id="epel", key_file="/k", key_wanted=True), False,
          [("file", "/r/epel.repo"), ("file", "/k"), ("packages", "")]),
         ("gpuwright.node.files", result(entries=[{"path": "/a"}, {"path": ""}]), False, [("file", "/a")]),
-        ("gpuwright.node.files", result(entries=[{"path": "/a"}], units=[{"name": "x.timer", "state": "started"}]), False,
-         [("file", "/a"), ("unit", "x.timer"), ("active", "x.timer")]),
+        ("gpuwright.node.files", result(entries=[{"path": "/a"}], units=[{"name": "x", "state": "started"}]), False,
+         [("file", "/a"), ("unit", "x"), ("active", "x")]),
         ("gpuwright.node.files", result(entries=[], trees=[{"dest": "/t"}], prove=["/bin/x", "--json"]), False,
          [("tree", "/t"), ("file", "/bin/x")]),
         ("gpuwright.node.current_environment", result(folder="/v", path="/v/a"), False,

@@ -21,7 +21,9 @@ def venvs(tmp_path: Path) -> Path:
 @pytest.fixture
 def link(run_module: Callable[..., dict], venvs: Path) -> Callable[..., dict]:
     def run(check: bool = False, **more: object) -> dict:
-        return run_module("current_environment", {"folder": str(venvs), "path": str(venvs / "new"), **more}, check=check)
+        return run_module(
+            "current_environment", {"folder": str(venvs), "path": str(venvs / "new"), **more}, check=check
+        )
 
     return run
 

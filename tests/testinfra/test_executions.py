@@ -12,7 +12,7 @@ from testinfra.host import Host
 
 pytestmark = pytest.mark.el8
 # Exact, so that a task more is a decision. A node with two GPUs on two NUMA nodes takes the same steps.
-FIRST, SECOND = 95, 62
+FIRST, SECOND = 57, 34
 # What a run asks of a node on which nothing is to do: is it there, what is it, whose is it (for reading, for changing),
 # does a training run, is it what it should be; and the report is fetched.
 NO_OP = {"raw": 1, "gpu_probe": 1, "operator_lock": 2, "amp_smoke_test": 1, "gpu_verify": 1, "fetch": 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -91,7 +91,7 @@ def test_a_password_is_looked_for_where_it_is(tmp_path: Path, shadow: str, locke
     host = HostTree(tmp_path)
     host.put("/etc/shadow", shadow + "\n")
 
-    def run(command: list[str], timeout: float) -> accounts.Finished:
+    def run(command: Sequence[str], timeout: float) -> accounts.Finished:
         return accounts.Finished(0, "trainer:x:991:990:c:/h:/s\n", "", False, False, False, "")
 
     known = accounts.find_account("trainer", host.root, run)

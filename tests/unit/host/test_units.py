@@ -83,7 +83,7 @@ def test_check_mode_foretells_it(state: str) -> None:
     ],
 )
 def test_failures(fails: str, shown: dict[str, str], words: list[str]) -> None:
-    run = systemd(fails=fails, **{"ActiveState": "inactive", **shown})[1]
+    run = systemd(fails=fails, enabled=False, **{"ActiveState": "inactive", **shown})[1]
     with pytest.raises(OSError, match="x.timer" if fails != "daemon-reload" else "daemon-reload") as caught:
         units.bring_about([TIMER], changed=True, reload=True, check=False, run=run)
     assert all(word in str(caught.value) for word in words)

@@ -55,6 +55,16 @@ options:
     description: Text of gpu-tune, which applies the settings at boot.
     type: str
     default: ""
+  link:
+    description: A link to gpu-tune, which is removed with it. A file of that name is never replaced; empty for none.
+    type: path
+    default: ""
+  only_unfelt:
+    description:
+      - Whether to change something only if running work feels nothing of it. If RV(turns) is not empty, nothing is
+        changed then, and whoever asks can look for work first.
+    type: bool
+    default: false
 attributes:
   check_mode:
     support: full
@@ -74,6 +84,7 @@ EXAMPLES = r"""
     limits_units: [train-gan@.service]
     data_dir: /srv/gan/data
     program: "{{ lookup('file', 'gpu-tune') }}"
+    link: /usr/bin/gpu-tune
 
 - name: Put everything back
   gpuwright.node.host_tuning:
@@ -100,12 +111,17 @@ left_alone:
   elements: dict
 """
 
+import os
+
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning import apply as tuning
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning import store as tuning_store
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning.disk import NotHere
+from ansible_collections.gpuwright.node.plugins.module_utils.tuning.files import PROGRAM
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning.plan import Refused, make_plan
 
+LINK_MODE = 0o777
 AGAIN = f"What was found before is kept in {tuning_store.BEFORE}. Mend this and run again"
 
 
@@ -123,6 +139,8 @@ def main() -> None:
             "scratch_uuid": {"type": "str", "default": ""},
             "scratch_dir": {"type": "path", "default": "/scratch"},
             "program": {"type": "str", "default": ""},
+            "link": {"type": "path", "default": ""},
+            "only_unfelt": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -134,21 +152,34 @@ def main() -> None:
         if module.params["state"] == "present":
             plan = make_plan("/", module.params, module.params["program"], can_wait=module.check_mode)
         work = tuning.compare("/", plan, before)
-        changed, diff = tuning.is_change(work), tuning.describe(work)
-        if not module.check_mode:
+        link = wanted_link(module.params["link"], module.params["state"])
+        found = placing.found_at(link.path) if link.path else placing.ABSENT
+        differs = placing.differences(found, link) if link.path else []
+        turns = tuning.turns(work)
+        waits = bool(module.params["only_unfelt"] and turns)
+        old, new = tuning.describe(work)
+        new += f"{link.path}: {'removed' if link.state == 'absent' else 'written'}\n" if differs else ""
+        if not module.check_mode and not waits:
             tuning.apply("/", plan, work, before)
+            placing.place(link, differs)
     except Refused as error:
         module.fail_json(msg=f"{error}. Nothing was changed [tuning.refused]")
     except (NotHere, OSError, ValueError) as error:
         module.fail_json(msg=f"the settings are not complete: {error}. {AGAIN} [tuning.incomplete]")
     module.exit_json(
-        changed=changed,
-        diff={"before": diff[0], "after": diff[1]},
+        changed=(tuning.is_change(work) or bool(differs)) and not waits,
+        diff={} if waits else {"before": old, "after": new},
         settings=plan.settings,
-        turns=tuning.turns(work),
+        turns=turns,
         # Not named "skipped", which Ansible uses for the task.
         left_alone=plan.skipped,
     )
+
+
+def wanted_link(path: str, state: str) -> placing.Wanted:
+    """The link to gpu-tune, there as long as the settings are."""
+    kind = "link" if state == "present" else "absent"
+    return placing.Wanted(path, kind, b"", PROGRAM, LINK_MODE, os.geteuid(), os.getegid())
 
 
 if __name__ == "__main__":

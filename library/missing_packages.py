@@ -18,6 +18,11 @@ options:
     type: list
     elements: str
     required: true
+  also:
+    description: More packages to ask for, which count among RV(there) and not among RV(missing).
+    type: list
+    elements: str
+    default: []
   family:
     description: Whose package database is asked. C(redhat) is rpm's, C(debian) dpkg's.
     type: str
@@ -44,6 +49,10 @@ asked:
   returned: always
 missing:
   description: The packages that are not installed, in the order given.
+  type: list
+  returned: always
+there:
+  description: Those of O(packages) and O(also) that are installed.
   type: list
   returned: always
 unfinished:
@@ -83,18 +92,21 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "packages": {"type": "list", "elements": "str", "required": True},
+            "also": {"type": "list", "elements": "str", "default": []},
             "family": {"choices": list(FAMILIES), "default": "redhat"},
         },
         supports_check_mode=True,
     )
     family = module.params["family"]
     try:
-        missing = missing_packages(module.params["packages"], family)
+        names = module.params["packages"]
+        absent = missing_packages(list(dict.fromkeys(names + module.params["also"])), family)
+        missing = [name for name in names if name in absent]
         holder = lock_holder()
         # Of dpkg's only what stops an installation; a transaction that runs at this moment is not finished, either.
         look = missing or (family == "redhat" and not holder)
         unfinished = unfinished_packages(family) if look else []
-        half_replaced = half_replaced_packages(module.params["packages"], family) if look else []
+        half_replaced = half_replaced_packages(names, family) if look else []
     except OSError as error:
         look = "dpkg --audit" if family == "debian" else "rpm -qa | head"
         module.fail_json(msg=f"{error}. Check the package database: {look} [packages.database]")
@@ -103,8 +115,9 @@ def main() -> None:
         message = "The package manager is held by process {pid}: {command}. Wait for it or stop it.".format(**holder)
     module.exit_json(
         changed=False,
-        asked=module.params["packages"],
+        asked=names,
         missing=missing,
+        there=[name for name in names + module.params["also"] if name not in absent],
         unfinished=unfinished,
         half_replaced=half_replaced,
         locked=bool(holder),

@@ -60,49 +60,17 @@ backup_file:
   sample: /etc/apt/keyrings/cuda.asc.4711.2026-11-22@03:12:42~
 """
 
-import http.client
 import os
 import tempfile
-from typing import Any, Optional
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.bounded import find_program
-from ansible_collections.gpuwright.node.plugins.module_utils.packages.addresses import open_address, without_login
-from ansible_collections.gpuwright.node.plugins.module_utils.packages.signing_key import MOST_BYTES, pinned_key, refusal
-
-
-def read(path: str) -> Optional[bytes]:
-    """The file's bytes, None if there is no file."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        return None
-
-
-def fetched(module: AnsibleModule) -> bytes:
-    """The pinned key from the address, as bytes; ends the module if anything else comes."""
-    data = fetch(module)
-    why = refusal(data, module.params["fingerprint"])
-    if why:
-        text = (
-            "The key at {} is not the pinned one alone: {}. Nothing was trusted and nothing was changed. "
-            "[repository.key]"
-        )
-        module.fail_json(msg=text.format(module.params["url"], why))
-    return data
-
-
-def fetch(module: AnsibleModule) -> Any:
-    """The answer from the address, as bytes; ends the module if there is none."""
-    wish = module.params
-    try:
-        with open_address(wish["url"], wish["url_username"], wish["url_password"], timeout=wish["timeout"]) as answer:
-            return answer.read(MOST_BYTES + 1)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        text = "{} cannot be fetched: {}. Look on the node with `curl -I {}`. [repository.unreachable]"
-        module.fail_json(msg=text.format(wish["url"], without_login(str(reason)), wish["url"]))
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.kept_key import (
+    KeyRefused,
+    Source,
+    kept_key,
+    read_key,
+)
 
 
 def write(module: AnsibleModule, path: str, text: str) -> str:
@@ -130,18 +98,17 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    path, fingerprint = module.params["dest"], module.params["fingerprint"]
-    there = read(path)
+    wish = module.params
+    path = wish["dest"]
+    there = read_key(path)
     if module.check_mode and not find_program("gpg"):
         # The role installs GnuPG on a host without it, but not in check mode.
         module.exit_json(changed=there is None, left_out=[])
+    source = Source(wish["url"], wish["url_username"], wish["url_password"], wish["fingerprint"], wish["timeout"])
     try:
-        try:
-            text, left_out = pinned_key(there or b"", fingerprint)
-        except ValueError:
-            text, left_out = pinned_key(fetched(module), fingerprint)
-    except OSError as error:
-        module.fail_json(msg=f"The key of {module.params['url']} cannot be read: {error} [repository.key_unreadable]")
+        text, left_out = kept_key(there, source)
+    except KeyRefused as error:
+        module.fail_json(msg=str(error))
     answer = {"changed": there != text.encode(), "left_out": left_out}
     if answer["changed"] and not module.check_mode:
         backup = write(module, path, text)

@@ -37,10 +37,8 @@ examples:
   sample: []
 """
 
-import os
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.host.tree_modes import wrong_modes
+from ansible_collections.gpuwright.node.plugins.module_utils.host.tree_modes import repair_modes
 
 MOST_EXAMPLES = 5
 
@@ -50,15 +48,12 @@ def main() -> None:
     module = AnsibleModule(argument_spec={"path": {"type": "path", "required": True}}, supports_check_mode=True)
     path = module.params["path"]
     try:
-        found = wrong_modes(path)
-        if not module.check_mode:
-            for name, bits in found:
-                os.chmod(name, bits)
+        found = repair_modes(path, write=not module.check_mode)
     except OSError as error:
         module.fail_json(
             msg=f"The modes below {path} cannot be repaired: {error}. Mend that and run again [files.failed]"
         )
-    module.exit_json(changed=bool(found), repaired=len(found), examples=[name for name, _bits in found[:MOST_EXAMPLES]])
+    module.exit_json(changed=bool(found), repaired=len(found), examples=found[:MOST_EXAMPLES])
 
 
 if __name__ == "__main__":

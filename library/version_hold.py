@@ -71,6 +71,12 @@ unsupported:
   type: bool
   returned: always
   sample: false
+owners:
+  description: Who holds something in the list now; what nobody holds need not be allowed to change.
+  type: list
+  elements: str
+  returned: with O(family=redhat)
+  sample: [driver]
 before:
   description: Text of the file as it was; absent if there was none.
   type: str
@@ -78,10 +84,11 @@ before:
 """
 
 import os
+from typing import Any, Dict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
-from ansible_collections.gpuwright.node.plugins.module_utils.packages.holds import held_text, planned_text
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.holds import held_text, owners_of, planned_text
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.installed import FAMILIES
 
 MODE = 0o644
@@ -129,7 +136,9 @@ def main() -> None:
         module.fail_json(msg=f"The holds of {asked['owner']} in {asked['path']}: {error} [packages.hold]")
     if state == "file" and not module.check_mode:
         module.set_default_selinux_context(asked["path"], False)
-    known = {} if before is None else {"before": before}
+    known: Dict[str, Any] = {} if before is None else {"before": before}
+    if asked["family"] == "redhat":
+        known["owners"] = owners_of(after or "")
     diff = [placing.shown(found, wanted, differs)] if differs else []
     module.exit_json(changed=bool(differs), unsupported=False, diff=diff, **known)
 

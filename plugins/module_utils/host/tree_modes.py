@@ -44,3 +44,12 @@ def wrong_modes(top: str) -> List[Tuple[str, int]]:
 def _if_wrong(path: str, mode: int) -> List[Tuple[str, int]]:
     bits = wanted_mode(mode)
     return [] if stat.S_IMODE(mode) == bits else [(path, bits)]
+
+
+def repair_modes(top: str, write: bool) -> List[str]:
+    """Paths of what had other bits and got the wanted ones, or with `write` false would get them; OSError."""
+    found = wrong_modes(top)
+    if write:
+        for path, bits in found:
+            os.chmod(path, bits)
+    return [path for path, _bits in found]

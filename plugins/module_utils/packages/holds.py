@@ -94,6 +94,13 @@ def listed(text: str, owner: str, locks: Sequence[str]) -> str:
     return "".join(f"{line}\n" for line in kept[:place] + block + kept[place:])
 
 
+def owners_of(text: str) -> List[str]:
+    """Who has a block in dnf's list, sorted; a mark without its other one counts, too."""
+    form = "|".join(re.escape(mark).replace(re.escape("{}"), "(.+)") for mark in (BEGIN, COMMENTS[0]))
+    found = (re.match(f"(?:{form})$", line) for line in text.splitlines())
+    return sorted({match.group(1) or match.group(2) for match in found if match})
+
+
 def _without(lines: List[str], marks: Sequence[str]) -> Tuple[List[str], int]:
     """The lines without the block that these marks enclose, and where it was, or else their end.
 

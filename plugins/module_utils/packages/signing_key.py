@@ -47,23 +47,40 @@ def pinned_key(data: bytes, fingerprint: str, run: Callable[..., Finished] = run
         raise ValueError(f"it is larger than {MOST_BYTES // 1024 // 1024} MiB, which no key is")
     home = tempfile.mkdtemp(prefix="gpuwright-key-")
     try:
-        path = os.path.join(home, "fetched")
-        with open(path, "wb") as file:
-            file.write(data)
-        gpg = ["gpg", "--homedir", home, "--batch", "--no-tty", "--no-autostart", "--quiet"]
-        # Anything in the file that is not a key makes gpg fail, but is left out nevertheless.
-        _finished(run(gpg + ["--import", path], GPG_SECONDS), codes=None)
-        keys = parse_keys(_finished(run(gpg + ["--with-colons", "--list-keys"], GPG_SECONDS)).stdout)
+        keys = _imported(home, data, run)
         if wanted not in keys:
             seen = ", ".join(sorted(keys)) or "no key at all"
             raise ValueError(f"it holds {seen} instead of {wanted}")
         if keys[wanted] == "r":
             raise ValueError(f"its owner has revoked the key {wanted}")
         export = ["--armor", "--no-emit-version", "--export-options", "export-minimal", "--export", wanted]
-        text = _finished(run(gpg + export, GPG_SECONDS)).stdout
+        text = _finished(run(_gpg(home) + export, GPG_SECONDS)).stdout
     finally:
         shutil.rmtree(home, ignore_errors=True)
     return text, sorted(set(keys) - {wanted})
+
+
+def key_fingerprints(data: bytes, run: Callable[..., Finished] = run_bounded) -> List[str]:
+    """Fingerprints of all primary keys in `data` (bytes), sorted; OSError if GnuPG cannot be run."""
+    home = tempfile.mkdtemp(prefix="gpuwright-key-")
+    try:
+        return sorted(_imported(home, data, run))
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _gpg(home: str) -> List[str]:
+    return ["gpg", "--homedir", home, "--batch", "--no-tty", "--no-autostart", "--quiet"]
+
+
+def _imported(home: str, data: bytes, run: Callable[..., Finished]) -> Dict[str, str]:
+    """The primary keys in `data` as parse_keys has them, brought into the keyring of `home`."""
+    path = os.path.join(home, "fetched")
+    with open(path, "wb") as file:
+        file.write(data)
+    # Anything in the file that is not a key makes gpg fail, but is left out nevertheless.
+    _finished(run(_gpg(home) + ["--import", path], GPG_SECONDS), codes=None)
+    return parse_keys(_finished(run(_gpg(home) + ["--with-colons", "--list-keys"], GPG_SECONDS)).stdout)
 
 
 def parse_keys(text: str) -> Dict[str, str]:

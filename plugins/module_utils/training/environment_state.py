@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the roles may rely on an existing environment: one sentence if not, or "" if it is intact."""
 
-from typing import Dict, List, Optional
+import re
+from typing import Dict, Iterable, List, Optional
 
 from ..host.as_user import ordinary_account, run_as
+from ..host.bounded import run_bounded
 from ..host.files import below
-from .environment_files import installed_packages, read_environment
+from .environment_files import installed_packages, normal_name, read_environment
 
 IMPORT_SECONDS = 180
+CHECK_SECONDS = 600
+# What pip says of a package that is not there: which one needs it, and which one it is.
+LACKS = re.compile(r" requires (?P<name>\S+), which is not installed")
 # -I and -B as in the checks: nothing of the caller's is used, and nothing is written.
 IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1])"
 
@@ -30,6 +35,26 @@ def judge_environment(
         if problem:
             return problem
     return ""
+
+
+def disagreement(path: str, guests: Iterable[str], root: str = "/") -> str:
+    """What the environment's packages lack of each other, "" if nothing; `guests` may be installed later."""
+    done = run_bounded([below(root, path) + "/bin/python", "-B", "-m", "pip", "check"], CHECK_SECONDS)
+    if done.rc == 0:
+        return ""
+    lines = done.stdout.strip().splitlines()
+    later = set(map(normal_name, guests))
+    apart = [line for line in lines if not (LACKS.search(line) and normal_name(_lacked(line)) in later)]
+    if lines and not apart:
+        return ""
+    last = done.stderr.strip().splitlines()[-1:]
+    words = "; ".join(apart) or done.problem or "".join(last) or f"pip check ended with {done.rc}"
+    return f"the packages do not agree: {words[:600]}"
+
+
+def _lacked(line: str) -> str:
+    found = LACKS.search(line)
+    return found.group("name") if found else ""
 
 
 def damage_words(found: Dict, concerned: Optional[List[str]] = None) -> str:

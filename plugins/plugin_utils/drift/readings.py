@@ -9,16 +9,19 @@ from typing import Any
 from ..summary.words import printable
 from .differences import Difference, Place
 
-# What a stat is registered as, and what site.yml would do because the file is not there.
+# What a reading is registered as, and what site.yml would do because the file is not there.
 STAMPS = {
     "__framework_pytorch_found": "the environment would be built",
-    "__model_trainer_installed": "the trainer would be installed",
+    "__framework_pytorch_state": "the environment would be built",
+    "__model_trainer_state": "the trainer would be installed",
     "__system_cuda_cudnn": "cuDNN would be unpacked",
 }
 
 
 def of_reading(result: Mapping[str, Any], place: Place, register: str) -> list[Difference]:
     """The row that follows from one reading; [] if it says that everything is there, or says nothing about that."""
+    if place.action == "python_environment" and register in STAMPS and result.get("mark_sha256") == "":
+        return [_row(place, asked(result, "path"), "", "is not there", STAMPS[register])]
     if place.action == "python_environment" and result.get("whole") is False:
         return [_row(place, asked(result, "path"), "content", result.get("because"), "as it was installed")]
     if place.action == "stat" and register in STAMPS and not (result.get("stat") or {}).get("exists", True):

@@ -24,7 +24,6 @@ LAWFUL = {
     ("system_driver", "Stop if the module was not built"): PROOF,
     ("system_driver", "Stop if the kernel would refuse the module's signature"): PROOF,
     ("system_kernel", "Stop if the new kernel is not running"): PROOF,
-    ("system_runtime", "Check that gpu-run starts"): PROOF,
     ("verify", "Make the pages of the fleet from the reports of all hosts"): CONTROLLER,
 }
 

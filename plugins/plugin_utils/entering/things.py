@@ -20,6 +20,8 @@ OF_NO_NODE = {
     # Of the verification, in every run.
     "amp_smoke_test", "fetch", "gpu_scan", "gpu_verify", "report_page",
 }  # fmt: skip
+# A fact with the answer to a question that another role of the run has asked: whoever takes it has looked at the same.
+ANSWER = "system_packages_state"
 # Commands that only ask the package manager's records.
 OF_PACKAGES = ("rpm", "dpkg-query")
 # Parameters of host_tuning that decide what it compares.
@@ -35,7 +37,12 @@ def files(*names: str) -> Callable[[Mapping[str, Any]], Things]:
 
 
 def entries(args: Mapping[str, Any]) -> Things:
-    return [("file", str(entry["path"])) for entry in args.get("entries") or [] if entry["path"]]
+    found = [("file", str(entry["path"])) for entry in args.get("entries") or [] if entry["path"]]
+    for wish in args.get("units") or []:
+        found += unit(wish)
+    found += [("tree", str(tree["dest"])) for tree in args.get("trees") or []]
+    found += [("file", str(program)) for program in (args.get("prove") or [])[:1]]
+    return found + (accounts(args) if args.get("missing_account") == "tell" else [])
 
 
 def trees(name: str) -> Callable[[Mapping[str, Any]], Things]:
@@ -49,6 +56,10 @@ def packages(args: Mapping[str, Any]) -> Things:
 
 def held(args: Mapping[str, Any]) -> Things:
     return [*packages(args), ("file", str(args["path"]))]
+
+
+def link(args: Mapping[str, Any]) -> Things:
+    return [("file", f"{args['folder']}/current"), ("folder", str(args["folder"]))]
 
 
 def accounts(args: Mapping[str, Any]) -> Things:
@@ -71,12 +82,14 @@ def unit(args: Mapping[str, Any]) -> Things:
 
 
 def repository(args: Mapping[str, Any]) -> Things:
-    return [("file", f"{args['reposdir']}/{args['file']}.repo")]
+    key = [("file", str(args["key_file"])), *packages(args)] if args["key_wanted"] else []
+    return [("file", f"{args['reposdir']}/{args['id']}.repo"), *key]
 
 
 def tuning(args: Mapping[str, Any]) -> Things:
     # Every other parameter has a default, which a module's invocation shows, too.
-    return [("tuning", json.dumps({name: args[name] for name in TUNING}, sort_keys=True))]
+    asked = ("tuning", json.dumps({name: args[name] for name in TUNING}, sort_keys=True))
+    return [asked, *files("link")(args)]
 
 
 def command(args: Mapping[str, Any]) -> Things | None:
@@ -93,8 +106,10 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
     "blockinfile": files("path"),
     "command": command,
     "copy": files("dest"),
+    "current_environment": link,
     "dnf": packages,
     "dnf_module_stream": packages,
+    "dnf_repository": repository,
     "file": files("path"),
     "file_tree": trees("dest"),
     "files": entries,
@@ -109,7 +124,7 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
     "python_environment": trees("path"),
     "repository_key": files("dest"),
     "replace": files("path"),
-    "rpm_key": packages,
+    "service_account": user,
     "slurp": files("src"),
     "stat": files("path"),
     "systemd": unit,
@@ -117,7 +132,6 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
     "tree_modes": trees("path"),
     "user": user,
     "version_hold": held,
-    "yum_repository": repository,
 }
 
 
@@ -125,7 +139,7 @@ def things_of(action: str, result: Mapping[str, Any], loop: bool) -> Sequence[Th
     """What the task looked at; None if that is not known. `result` is that of a task that was not skipped."""
     name = action.rpartition(".")[2]
     if name in OF_NO_NODE:
-        return []
+        return packages({}) if ANSWER in (result.get("ansible_facts") or {}) else []
     rule, seen = RULES.get(name), []
     for one in (result.get("results") or []) if loop else [result]:
         if one.get("skipped"):

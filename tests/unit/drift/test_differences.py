@@ -122,6 +122,9 @@ def test_a_reading_says_what_a_step_would_change_that_check_mode_does_not_carry_
     (row,) = of_reading(damaged, place("python_environment"), "")
     assert (row.what, row.now, row.planned) == ("/venv", "torch/x.py is missing (torch)", "as it was installed")
     assert of_reading({**damaged, "whole": True}, place("python_environment"), "") == []
+    unmarked = {**damaged, "mark_sha256": ""}
+    (row,) = of_reading(unmarked, place("python_environment"), "__model_trainer_state")
+    assert (row.what, row.now, row.planned) == ("/venv", "is not there", "the trainer would be installed")
     missing = {**asked(path="/venv/stamp"), "stat": {"exists": False}}
     (row,) = of_reading(missing, place("stat"), "__framework_pytorch_found")
     assert (row.what, row.now, row.planned) == ("/venv/stamp", "is not there", "the environment would be built")

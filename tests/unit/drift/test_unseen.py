@@ -71,5 +71,4 @@ def test_a_task_that_may_change_something_is_in_no_row_by_chance() -> None:
         ("framework_pytorch", "Build the environment and compare it with what was installed"),
         ("framework_pytorch", "Remove environments that are not kept"),
         ("system_driver", "Stop if the module was not built"),
-        ("system_runtime", "Check that gpu-run starts"),
     ]

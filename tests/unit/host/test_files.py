@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
 
 
-def task(*entries: dict[str, Any], **more: str) -> dict[str, Any]:
+def task(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"entries": list(entries), **more}
 
 
@@ -155,3 +155,33 @@ def test_a_reader_never_finds_half_a_file_or_no_link(tmp_path: Path, monkeypatch
     assert seen == [("file", True), ("link", True)]
     assert target.read_text() == "new" and str(link.readlink()) == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
+def test_a_tree_beside_the_entries(run_module, tmp_path: Path) -> None:
+    wish = task(
+        {"path": str(tmp_path / "program"), "content": "#!/bin/sh\nexec true\n", "mode": "0755"},
+        trees=[{"dest": str(tmp_path / "lib"), "files": {"a.py": "x = 1\n", "b/c.py": ""}}],
+        prove=[str(tmp_path / "program")],
+    )
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/old.py").write_text("")
+    foretold = run_module("files", wish, check=True)
+    assert foretold["changed"] and not (tmp_path / "program").exists()
+    done = run_module("files", wish)
+    assert done["diff"] == foretold["diff"]
+    assert done["paths"] == [str(tmp_path / name) for name in ("lib/a.py", "lib/b/c.py", "lib/old.py", "program")]
+    assert not (tmp_path / "lib/old.py").exists() and not run_module("files", wish)["changed"]
+
+
+def test_a_program_that_does_not_start(run_module, tmp_path: Path) -> None:
+    entry = {"path": str(tmp_path / "program"), "content": "#!/bin/sh\necho broken >&2\nexit 1\n", "mode": "0755"}
+    answer = run_module("files", task(entry, prove=[entry["path"], "--json"]))
+    assert answer["failed"] and "program --json does not work: broken [files.proof]" in answer["msg"], answer
+
+
+def test_an_owner_that_is_missing_can_be_told(run_module, tmp_path: Path) -> None:
+    wish = task({"path": str(tmp_path / "a"), "state": "directory"}, {"path": "", "owner": "x"}, owner="no-such-one")
+    answer = run_module("files", {**wish, "missing_account": "tell"})
+    assert not answer["changed"] and "there is no account no-such-one" in answer["no_account"]
+    assert not (tmp_path / "a").exists() and run_module("files", wish)["failed"]
+    assert run_module("files", {**wish, "owner": "root", "missing_account": "tell"})["no_account"] == ""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
-from gpuwright.packages.holds import debs, listed, planned_text, preferences, rpms
+from gpuwright.packages.holds import debs, listed, owners_of, planned_text, preferences, rpms
 from test_plan_questions import ask
 from text_parts import part_of
 
@@ -258,3 +258,11 @@ def test_lines_of_the_package_managers() -> None:
     assert debs(lines, "") == [("a", "1"), ("c", "3:535.247.01-1"), ("d", "535.247.012-1"), ("e", "535.247.01")]
     assert debs(lines, "535.247.01") == [("c", "3:535.247.01-1"), ("e", "535.247.01")]
     assert preferences([("libcuda1", "535.247.01-1~deb12u1"), ("nvidia-persistenced", "525.85.05-1")]) == PREFERENCES
+
+
+def test_who_holds_something() -> None:
+    text = listed(listed("mine-0:1-1.*\n", "driver", ["a-0:1-1.*"]), "cuda", ["b-0:1-1.*"])
+    assert owners_of(text) == ["cuda", "driver"] and owners_of("mine-0:1-1.*\n") == []
+    # Of version 0.1.0, and of a list that somebody has cut in two.
+    assert owners_of("# BEGIN gpuwright kernel\n") == ["kernel"]
+    assert owners_of(listed(text, "driver", [])) == ["cuda"]

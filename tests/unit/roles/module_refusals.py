@@ -56,6 +56,20 @@ MODULE_REFUSALS = {
         "files",
         "{} was not brought up to date",
     ): "test_files.py: the path, what is in the way or the system's reason, a rerun",
+    ("current_environment", "{} was not set"): "by hand: the operating system's reason, or what is in the way, a rerun",
+    (
+        "dnf_repository",
+        "str(error)",
+    ): "look: curl on the node says what is in the way; another key is the vendor's to tell",
+    (
+        "dnf_repository",
+        "{}: {} [repository.file]",
+    ): "test_dnf_repository.py: the file, and the reason of rpm or the system",
+    ("files", "{} does not work: {} [files.proof]"): "test_files.py: the program, and what it said",
+    (
+        "files",
+        "{}. Mend that and run again [files.unit]",
+    ): "test_units.py: the unit, systemd's own words, where its log is",
     ("kept_driver", "str(error)"): "test_kept_driver.py: each names what is missing and the next step",
     ("kept_driver", "What is kept cannot"): "by hand: the operating system's reason (full, read-only), a rerun",
     ("version_hold", "The holds of {} in {}: {}"): "test_holds.py: the file and rpm's or dpkg's own words",
@@ -123,12 +137,14 @@ MODULE_REFUSALS = {
     ): "by hand: the operating system's reason, on the controller, a rerun",
     ("reboot_node", "reboot_node ran on the host itself"): ARGUMENT,
     ("reboot_node", "{} [reboot.host_key]"): "by hand: somebody compares the host's keys (test_reboot_host_key.py)",
-    ("repository_key", "The key at {} is not the pinned one"): "by hand: the vendor tells the new key's fingerprint",
-    ("repository_key", "{} cannot be fetched"): "look: curl on the node says what is in the way",
-    ("repository_key", "The key of {} cannot be read"): "by hand: the operating system's reason (no gpg), a rerun",
+    (
+        "repository_key",
+        "str(error)",
+    ): "look: curl on the node says what is in the way; another key is the vendor's to tell",
     ("scratch_disk", "serial is empty"): ARGUMENT,
     ("scratch_disk", "{} [scratch.refused]"): "by hand: whose data is there, a person decides (test_scratch.py)",
     ("scratch_disk", "the scratch file system was not made"): "by hand: the operating system's reason, a rerun",
+    ("service_account", "The account {}: {}"): "by hand: what useradd, usermod or the directory service said, a rerun",
     ("tree_modes", "The modes below {} cannot be repaired"): "by hand: the operating system's reason, a rerun",
     ("workload_info", "agents: "): "test_gpu_agents.py leaves out the name that is refused",
 }

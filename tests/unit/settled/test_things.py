@@ -39,7 +39,8 @@ def test_no_module_is_forgotten(role: str) -> None:
 
 
 def test_rules_name_kinds_that_the_node_knows() -> None:
-    args = {"path": "/a", "dest": "/b", "src": "/c", "paths": ["/d"], "name": "e", "reposdir": "/f", "file": "g",
+    args = {"path": "/a", "dest": "/b", "src": "/c", "paths": ["/d"], "name": "e", "reposdir": "/f", "id": "g",
+            "key_file": "/h", "key_wanted": True, "folder": "/i",
             "argv": ["rpm", "-q"], **dict.fromkeys(things.TUNING, "")}  # fmt: skip
     seen = [thing for rule in things.RULES.values() for thing in rule(args) or []]
     assert {kind for kind, _name in seen} <= set(KINDS) and len(seen) >= len(things.RULES)
@@ -66,8 +67,18 @@ def result(**args: Any) -> dict[str, Any]:
         ("ansible.builtin.systemd", result(daemon_reload=True), False, []),
         ("ansible.builtin.command", result(argv=["rpm", "-qa"]), False, [("packages", "")]),
         ("ansible.builtin.command", result(_raw_params=f"{GPU_RUN} --json"), False, [("file", GPU_RUN)]),
-        ("ansible.builtin.yum_repository", result(reposdir="/r", file="epel"), False, [("file", "/r/epel.repo")]),
+        ("gpuwright.node.dnf_repository", result(reposdir="/r", id="epel", key_file="/k", key_wanted=True), False,
+         [("file", "/r/epel.repo"), ("file", "/k"), ("packages", "")]),
+        ("gpuwright.node.files", result(entries=[{"path": "/a"}, {"path": ""}]), False, [("file", "/a")]),
+        ("gpuwright.node.files", result(entries=[{"path": "/a"}], units=[{"name": "x", "state": "started"}]), False,
+         [("file", "/a"), ("unit", "x"), ("active", "x")]),
+        ("gpuwright.node.files", result(entries=[], trees=[{"dest": "/t"}], prove=["/bin/x", "--json"]), False,
+         [("tree", "/t"), ("file", "/bin/x")]),
+        ("gpuwright.node.current_environment", result(folder="/v", path="/v/a"), False,
+         [("file", "/v/current"), ("folder", "/v")]),
         ("ansible.builtin.set_fact", {"changed": False}, False, []),
+        ("ansible.builtin.set_fact", {"ansible_facts": {"x": 1}}, False, []),
+        ("ansible.builtin.set_fact", {"ansible_facts": {"system_packages_state": {}}}, False, [("packages", "")]),
         ("gpuwright.node.gpu_verify", result(level="quick"), False, []),
         # Nobody knows what these looked at.
         ("ansible.builtin.command", result(argv=["dkms", "autoinstall"]), False, None),

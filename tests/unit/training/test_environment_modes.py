@@ -41,7 +41,7 @@ from pathlib import Path
 if sys.argv[1:3] != ["-m", "venv"]:
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 made, venv = Path({made!r}), Path(sys.argv[3])
-shutil.copytree(made, venv, symlinks=True)
+shutil.copytree(made, venv, symlinks=True, dirs_exist_ok=True)
 (record,) = venv.glob("lib/*/site-packages/pip-*.dist-info/RECORD")
 lines = record.read_text().splitlines()
 for script in [venv / "pyvenv.cfg", *venv.glob("bin/[!p]*"), *venv.glob("bin/pip*")]:

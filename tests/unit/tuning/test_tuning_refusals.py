@@ -217,3 +217,26 @@ def test_what_cannot_be_set_at_boot_does_not_stop_the_rest(host, capsys):
     assert gpu_tune(["--apply"], root=host.root) == 1
     assert "vm.max_map_count: this kernel has no" in capsys.readouterr().err
     assert text(host, "/proc/sys/kernel/numa_balancing") == "0\n"
+
+
+# A machine of which systemd knows no unit.
+NO_UNITS = "#!/bin/sh\nprintf 'LoadState=not-found\\nUnitFileState=\\nActiveState=inactive\\n'\n"
+
+
+def test_what_work_would_feel_waits_for_whoever_asks(run_module, fake_bin, tmp_path):
+    """On this machine, whatever it is: check mode only says what would be done."""
+    fake_bin("systemctl", NO_UNITS)
+    link = tmp_path / "gpu-tune"
+    wish = {"program": "#!/bin/sh\n", "link": str(link)}
+    foretold = run_module("host_tuning", wish, check=True)
+    assert foretold["changed"] and f"{link}: written" in foretold["diff"]["after"], foretold
+    careful = run_module("host_tuning", {**wish, "only_unfelt": True}, check=True)
+    assert careful["changed"] is not bool(careful["turns"]) and careful["turns"] == foretold["turns"]
+    assert not link.exists()
+
+
+def test_a_program_of_that_name_is_not_replaced(run_module, fake_bin, tmp_path):
+    fake_bin("systemctl", NO_UNITS)
+    (tmp_path / "gpu-tune").write_text("somebody's own")
+    answer = run_module("host_tuning", {"program": "#!/bin/sh\n", "link": str(tmp_path / "gpu-tune")}, check=True)
+    assert answer["failed"] and "is a file and should be a link: move it away" in answer["msg"]

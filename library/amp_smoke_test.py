@@ -164,8 +164,9 @@ def main() -> None:
     if problem:
         module.fail_json(msg=problem)
     result = run_smoke(module.params)
-    if result.get("failed"):
-        module.fail_json(changed=False, **result)
+    if result.pop("failed", False):
+        message = result.pop("msg")
+        module.fail_json(msg=message, changed=False, **result)
     module.exit_json(changed=False, **result)
 
 

@@ -8,8 +8,7 @@ short_description: Configure a repository of dnf and trust its pinned key
 description:
   - Keeps the key in a file as M(gpuwright.node.repository_key) does, has rpm trust it, and then writes the section of
     the repository into its file, as ansible.builtin.yum_repository does. Other sections of that file stay.
-  - The steps are in this order, so that dnf never sees a repository whose key is not there. If one fails, running again
-    goes on.
+  - In this order, so that dnf never sees a repository whose key is not there. If a step fails, running again goes on.
 options:
   id:
     description: Name of the section, and of the file.
@@ -148,7 +147,7 @@ def keep_key(module: AnsibleModule) -> Tuple[List[Dict[str, Any]], List[str]]:
 
 def settings(wish: Dict[str, Any]) -> Dict[str, str]:
     """The section, as dnf reads it."""
-    login = {"username": wish["username"], "password": wish["password"]}
+    login = {key: wish[key] for key in ("username", "password") if wish[key]}
     return {
         "name": wish["description"],
         "baseurl": wish["baseurl"],
@@ -156,7 +155,7 @@ def settings(wish: Dict[str, Any]) -> Dict[str, str]:
         "gpgcheck": str(int(wish["gpgcheck"])),
         "repo_gpgcheck": str(int(wish["repo_gpgcheck"])),
         "sslverify": "1",
-        **{key: value for key, value in login.items() if value},
+        **login,
     }
 
 

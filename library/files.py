@@ -17,34 +17,18 @@ options:
     elements: dict
     required: true
     suboptions:
-      path:
-        description: Absolute path. With an empty one, the entry is left out.
-        type: path
-        required: true
+      path: {description: Absolute path. With an empty one the entry is left out., type: path, required: true}
       state:
-        description:
-          - A C(directory) is created with those above it. C(absent) removes a file, a link, or a folder with all
-            that is in it.
+        description: A C(directory) is created with those above it. C(absent) removes a file, a link, or a folder with
+          all that is in it.
         type: str
         choices: [file, directory, link, absent]
         default: file
-      content:
-        description: Text of a file; a dictionary or a list is written as JSON.
-        type: raw
-        default: ''
-      target:
-        description: Where a link points to; it need not exist.
-        type: str
-        default: ''
-      mode:
-        description: Octal, in quotes. Files get the task's I(mode), folders 0755.
-        type: str
-      owner:
-        description: Name of an account. The task's I(owner) by default.
-        type: str
-      group:
-        description: Name of a group. The task's I(group) by default.
-        type: str
+      content: {description: Text of a file. A dictionary or a list is written as JSON., type: raw, default: ''}
+      target: {description: Where a link points to; it need not exist., type: str, default: ''}
+      mode: {description: Octal in quotes. Files get the task's I(mode) and folders 0755., type: str}
+      owner: {description: Name of an account. The task's I(owner) by default., type: str}
+      group: {description: Name of a group. The task's I(group) by default., type: str}
   owner:
     description: Name of the account that owns entries that name none.
     type: str
@@ -63,14 +47,8 @@ options:
     elements: dict
     default: []
     suboptions:
-      dest:
-        description: Absolute path of the folder. Nothing else may write to it.
-        type: path
-        required: true
-      files:
-        description: Relative name and content of every file.
-        type: dict
-        required: true
+      dest: {description: Absolute path of the folder. Nothing else may write to it., type: path, required: true}
+      files: {description: Relative name and content of every file., type: dict, required: true}
       compile_for:
         description: Paths of Python interpreters. The first that exists compiles the modules.
         type: list
@@ -96,13 +74,8 @@ options:
     elements: dict
     default: []
     suboptions:
-      name:
-        description: Name with its ending, such as C(example.service).
-        type: str
-        required: true
-      enabled:
-        description: Whether it starts at boot. Without a value, that stays as it is.
-        type: bool
+      name: {description: Name with its ending such as C(example.service)., type: str, required: true}
+      enabled: {description: Whether it starts at boot. Without a value that stays as it is., type: bool}
       state:
         description: V(started) starts it if it does not run.
         type: str
@@ -157,19 +130,9 @@ units:
   sample: [example.timer]
 """
 
-import grp
-import json
-import pwd
-from operator import itemgetter
-from typing import Any, Dict, List, Tuple
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.host import placing, trees, units
-from ansible_collections.gpuwright.node.plugins.module_utils.host.bounded import run_bounded
-from ansible_collections.gpuwright.node.plugins.module_utils.host.bytecode import compile_modules, first_interpreter
+from ansible_collections.gpuwright.node.plugins.module_utils.host.wanted_files import FilesError, keep
 
-FOLDER_MODE = "0755"
-PROOF_SECONDS = 120
 ENTRY = {
     "path": {"type": "path", "required": True},
     "state": {"choices": ["file", "directory", "link", "absent"], "default": "file"},
@@ -190,118 +153,26 @@ UNIT = {
     "state": {"choices": ["", "started"], "default": ""},
     "after_change": {"choices": ["", "started", "restarted"], "default": ""},
 }
+SPEC = {
+    "entries": {"type": "list", "elements": "dict", "required": True, "options": ENTRY},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+    "mode": {"type": "str", "default": "0644"},
+    "trees": {"type": "list", "elements": "dict", "default": [], "options": TREE},
+    "prove": {"type": "list", "elements": "str", "default": []},
+    "missing_account": {"choices": ["fail", "tell"], "default": "fail"},
+    "units": {"type": "list", "elements": "dict", "default": [], "options": UNIT},
+}
 
 
 def main() -> None:
-    """Compare and place, entry by entry; then the units."""
-    module = AnsibleModule(
-        argument_spec={
-            "entries": {"type": "list", "elements": "dict", "required": True, "options": ENTRY},
-            "owner": {"type": "str", "default": "root"},
-            "group": {"type": "str", "default": "root"},
-            "mode": {"type": "str", "default": "0644"},
-            "trees": {"type": "list", "elements": "dict", "default": [], "options": TREE},
-            "prove": {"type": "list", "elements": "str", "default": []},
-            "missing_account": {"choices": ["fail", "tell"], "default": "fail"},
-            "units": {"type": "list", "elements": "dict", "default": [], "options": UNIT},
-        },
-        supports_check_mode=True,
-    )
-    paths: List[str] = []
-    diff: List[Dict[str, Any]] = []
-    entries = list(filter(itemgetter("path"), module.params["entries"]))
-    if module.params["missing_account"] == "tell":
-        unknown = next(filter(None, (no_account(*owners(entry, module.params)) for entry in entries)), "")
-        if unknown:
-            module.exit_json(changed=False, paths=[], units=[], diff=[], no_account=unknown)
-    for tree in module.params["trees"]:
-        try:
-            come, gone = kept_tree(tree, module.check_mode)
-        except (OSError, ValueError) as error:
-            module.fail_json(
-                msg=f"{tree['dest']} was not brought up to date: {error}. Mend that and run again [files.failed]",
-                paths=paths,
-            )
-        paths += come + gone
-        diff += [told(path, "as in the toolkit") for path in come] + [told(path, "removed") for path in gone]
-    for entry in entries:
-        try:
-            wanted = wanted_of(entry, module.params)
-            found = placing.found_at(wanted.path)
-            differs = placing.differences(found, wanted)
-            if not module.check_mode:
-                placing.place(wanted, differs)
-        except (OSError, ValueError) as error:
-            module.fail_json(
-                msg=f"{entry['path']} was not brought up to date: {error}. Mend that and run again [files.failed]",
-                paths=paths,
-            )
-        there = wanted.state != "absent" and not module.check_mode
-        # As Ansible's own modules do: the label that the policy has for this path.
-        labelled = there and module.set_default_selinux_context(wanted.path, False)
-        if differs or labelled:
-            paths.append(wanted.path)
-            diff += [placing.shown(found, wanted, differs)] if differs else []
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
-        wished = [units.Unit(**wish) for wish in module.params["units"]]
-        set_up = units.bring_about(wished, bool(paths), units.are_units(paths), module.check_mode)
-    except OSError as error:
-        module.fail_json(msg=f"{error}. Mend that and run again [files.unit]", paths=paths, diff=diff)
-    proof = module.params["prove"]
-    done = run_bounded(proof, PROOF_SECONDS) if proof and not module.check_mode else None
-    if done is not None and done.rc != 0:
-        said = done.problem or done.stderr.strip()[-600:] or f"exit status {done.rc}"
-        module.fail_json(msg=f"{' '.join(proof)} does not work: {said} [files.proof]", paths=paths, diff=diff)
-    names = list(dict.fromkeys(one["after"]["path"] for one in set_up))
-    module.exit_json(changed=bool(paths or names), paths=paths, units=names, diff=diff + set_up, no_account="")
-
-
-def wanted_of(entry: Dict[str, Any], task: Dict[str, Any]) -> placing.Wanted:
-    """The entry with numbers for names; ValueError for an account or group that does not exist, or no octal mode."""
-    owner, group = owners(entry, task)
-    mode = entry["mode"] or (FOLDER_MODE if entry["state"] == "directory" else task["mode"])
-    unknown = no_account(owner, group)
-    if unknown:
-        raise ValueError(unknown)
-    uid, gid = pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
-    # Ansible turns text that looks like one into a dictionary.
-    text = entry["content"] if isinstance(entry["content"], str) else json.dumps(entry["content"], indent=4) + "\n"
-    content = text.encode("utf-8", "surrogateescape")
-    return placing.Wanted(entry["path"], entry["state"], content, entry["target"], int(mode, 8), uid, gid)
-
-
-def kept_tree(tree: Dict[str, Any], check: bool) -> Tuple[List[str], List[str]]:
-    """Bring the folder up to date, or in check mode only look; paths of what is written or compiled, and removed."""
-    dest, files = tree["dest"], tree["files"]
-    if not files:
-        raise ValueError("files is empty, which would remove everything below it")
-    to_write, to_remove = trees.tree_changes(dest, files)
-    if not check:
-        trees.apply_tree(dest, files, to_write, to_remove)
-    python = first_interpreter(tree["compile_for"])
-    compiled = compile_modules(dest, python, write=not check) if python else []
-    come = list(dict.fromkeys([*to_write, *compiled]))
-    return [f"{dest}/{name}" for name in come], [f"{dest}/{name}" for name in to_remove]
-
-
-def told(path: str, word: str) -> Dict[str, Any]:
-    """A file of a tree that differs, as Ansible's --diff prints it."""
-    before = "is there" if word == "removed" else "differs or is not there"
-    return {"before": {"path": path, "content": before}, "after": {"path": path, "content": word}}
-
-
-def owners(entry: Dict[str, Any], task: Dict[str, Any]) -> Tuple[str, str]:
-    return entry["owner"] or task["owner"], entry["group"] or task["group"]
-
-
-def no_account(owner: str, group: str) -> str:
-    """In words, if one of them does not exist, else an empty text."""
-    try:
-        pwd.getpwnam(owner)
-        grp.getgrnam(group)
-    except KeyError:
-        return f"there is no account {owner} or no group {group}"
-    return ""
+        # As Ansible's own modules do: the label that the policy has for a path.
+        result = keep(module.params, module.check_mode, lambda path: module.set_default_selinux_context(path, False))
+    except FilesError as error:
+        module.fail_json(msg=str(error), paths=error.paths)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

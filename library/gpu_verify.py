@@ -18,23 +18,19 @@ options:
       - What the node should be - C(schema) (1), C(gpu_count), C(gpu_model) (empty for any), C(plan) (what C(gpu_plan)
         returned), C(venv) (absolute path), C(smoke_device) (cuda or cpu) and C(training_user).
       - Optional are C(host) (any of C(sockets), C(cpus), C(memory_gib), C(swap_gib)), C(modules) and C(services)
-        (lists of names); what is omitted is not checked.
-      - Optional is C(skip_checks) (check id - reason); these checks are SKIP, except those that cannot be switched off,
-        such as gpu.count.
+        (lists of names); what is omitted is not checked. So is C(skip_checks) (check id - reason); these are SKIP, but
+        for those that cannot be switched off.
       - By default those that the node has, in C(/etc/gpuwright/expectations.json).
     type: dict
   smoke:
     description:
       - What C(amp_smoke_test) returned. Without it and O(smoke_test), the check of the smoke test is UNKNOWN.
       - Check mode runs no test. These checks are then SKIP, except for what the last test found wrong.
-      - If the test was not run because somebody is working on the GPUs, this has only the key C(busy), which says who.
-        Its checks are then SKIP, except for what the last test found wrong.
+      - If it was not run because somebody works on the GPUs, this has only the key C(busy), which says who; the same.
     type: dict
   smoke_test:
-    description:
-      - Runs the smoke test first, as M(gpuwright.node.amp_smoke_test) does, with its options (C(python), C(launcher),
-        C(user), C(device), C(steps), C(timeout), C(unit)) and takes the slowest readings meanwhile, those of the cards
-        excepted. Check mode runs no test.
+    description: Runs the smoke test first, with the options of M(gpuwright.node.amp_smoke_test), and takes the slowest
+      readings meanwhile, those of the cards excepted. Check mode runs no test.
     type: dict
     suboptions:
       python: {description: See there., type: path, required: true}
@@ -48,20 +44,15 @@ options:
     description: File that receives the report as JSON, mode 0644, replaced in one step. Its folder must exist.
     type: path
   report_folder:
-    description:
-      - Folder on the controller in which the action plugin of this name keeps the report as C(HOST.json), mode 0644,
-        and the one before it below C(previous). Missing folders are created with mode 0755.
-      - Without it, and in check mode, nothing is written on the controller.
+    description: Folder on the controller in which the action plugin keeps the report as C(HOST.json), mode 0644, and
+      the one before it below C(previous). Missing folders are created. Check mode writes nothing there.
     type: path
   verified_path:
-    description:
-      - File that marks a node which has passed. Written if the verdict is PASS or WARN, otherwise left as it is.
-      - Its folder must exist.
+    description: File that marks a node which has passed, written if the verdict is PASS or WARN. Its folder must exist.
     type: path
   level:
-    description:
-      - How much time the checks may take - C(quick) (some seconds, for timers), C(standard) (under a minute), C(deep)
-        (minutes, on idle GPUs). A level includes the ones before it.
+    description: How much time the checks may take - C(quick) (some seconds, for timers), C(standard) (under a minute),
+      C(deep) (minutes, on idle GPUs). A level includes the ones before it.
     type: str
     choices: [quick, standard, deep]
     default: standard
@@ -74,9 +65,8 @@ options:
     type: float
     default: 30
   settled:
-    description:
-      - Roles that had nothing to do in this run, each with its C(inputs) (a checksum) and the C(things) of the node
-        that its tasks looked at. Recorded on the node if the verdict is PASS or WARN.
+    description: Roles that had nothing to do in this run, each with its C(inputs) (a checksum) and the C(things) of the
+      node that its tasks looked at. Recorded on the node if the verdict is PASS or WARN.
     type: dict
     default: {}
 attributes:
@@ -125,50 +115,24 @@ checks:
   type: list
   elements: dict
   contains:
-    id:
-      description: Stable name; C(gpu-doctor --explain ID) prints its rule.
-      type: str
-      sample: driver.version
-    layer:
-      description: system, framework or model.
-      type: str
-    status:
-      description: PASS, WARN, FAIL, SKIP or UNKNOWN.
-      type: str
-    value:
-      description: What the node has; null if nothing was read.
-      type: raw
-    expected:
-      description: What it should have; null if that cannot be given as one value.
-      type: raw
-    unit:
-      description: Unit of value and expected; empty if they have none.
-      type: str
-    message:
-      description: One sentence; for SKIP and UNKNOWN, the reason.
-      type: str
-    action:
-      description: What to do; empty for PASS and SKIP.
-      type: str
-    caused_by:
-      description: Only if this follows from another check - the id of the first cause.
-      type: str
-      sample: driver.reachable
+    id: {description: Stable name; C(gpu-doctor --explain ID) prints its rule., type: str, sample: driver.version}
+    layer: {description: "system, framework or model.", type: str}
+    status: {description: "PASS, WARN, FAIL, SKIP or UNKNOWN.", type: str}
+    value: {description: What the node has; null if nothing was read., type: raw}
+    expected: {description: What it should have; null if that cannot be given as one value., type: raw}
+    unit: {description: Unit of value and expected; empty if they have none., type: str}
+    message: {description: "One sentence; for SKIP and UNKNOWN, the reason.", type: str}
+    action: {description: What to do; empty for PASS and SKIP., type: str}
+    caused_by: {description: Only if this follows from another check - the id of the first cause., type: str}
     waived:
-      description:
-        - Only if somebody has decided that the finding does not count - C(by) is C(inventory) for a check that is
-          switched off (SKIP) and C(acknowledgement) for a FAIL that root has accepted (WARN), with the original
-          finding.
+      description: Only if somebody has decided that the finding does not count - C(by) is C(inventory) for a check that
+        is switched off (SKIP), C(acknowledgement) for a FAIL that root has accepted (WARN), with the original finding.
       type: dict
-    remedy:
-      description: What a FAIL asks for - drain, reset, reboot, power-cycle, replace or contact-support; empty
-        otherwise.
-      type: str
+    remedy: {description: "What a FAIL asks for: drain, reset, reboot, replace and others; else empty.", type: str}
 smoke_seconds:
-  description: How long the smoke test of O(smoke_test) took.
-  returned: success; null if none was run
+  description: How long the smoke test of O(smoke_test) took; null if none was run.
+  returned: success
   type: float
-  sample: 8.2
 dest:
   description: The report's file on the controller.
   returned: with O(report_folder), except in check mode
@@ -200,7 +164,6 @@ SPEC = {
     "nvidia_smi_timeout": {"type": "float", "default": 30},
     "settled": {"type": "dict", "default": {}},
 }
-# What the result names beside the rest of the report.
 TOLD = ("verdict", "checks", "readings")
 
 

@@ -136,7 +136,7 @@ def flow(found: Mapping[str, list[dict[str, Any]]]) -> str:
         lines.append(f'  {name}["<b>{name}.yml</b><br/>{"<br/>".join(own)}"]')
     lines += [f"  {first} --> {second}" for first, second in zip(roles, list(roles)[1:], strict=False)]
     begin = " and ".join(f"`{role}`" for role in common)
-    return "\n".join([*lines, "```", "", f"Every play begins with the roles {begin}."])
+    return "\n".join([*lines, "```", "", f"Every play begins with {begin}, which is left out above."])
 
 
 def between(text: str, name: str) -> str:

@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 ARGUMENT = "argument"
 # By module and by the beginning of the message, or by what makes the message.
 MODULE_REFUSALS = {
-    ("amp_smoke_test", "timeout is"): ARGUMENT,
+    ("amp_smoke_test", "problem"): ARGUMENT,
     ("amp_smoke_test", "message"): "the stage that failed is a check, smoke.*, above",
     (
         "apt_components",
@@ -52,10 +52,7 @@ MODULE_REFUSALS = {
     ): "test_dnf_module_stream.py: the stream, the variable, the command or dnf's own words",
     ("file_tree", "files is empty"): ARGUMENT,
     ("file_tree", "{} was not brought up to date"): "by hand: the operating system's reason (full, read-only), a rerun",
-    (
-        "files",
-        "{} was not brought up to date",
-    ): "test_files.py: the path, what is in the way or the system's reason, a rerun",
+    ("files", "str(error)"): "test_files.py, test_units.py: what, where, the system's reason, and a rerun",
     ("current_environment", "{} was not set"): "by hand: the operating system's reason, or what is in the way, a rerun",
     (
         "dnf_repository",
@@ -65,11 +62,6 @@ MODULE_REFUSALS = {
         "dnf_repository",
         "{}: {} [repository.file]",
     ): "test_dnf_repository.py: the file, and the reason of rpm or the system",
-    ("files", "{} does not work: {} [files.proof]"): "test_files.py: the program, and what it said",
-    (
-        "files",
-        "{}. Mend that and run again [files.unit]",
-    ): "test_units.py: the unit, systemd's own words, where its log is",
     ("kept_driver", "str(error)"): "test_kept_driver.py: each names what is missing and the next step",
     ("kept_driver", "What is kept cannot"): "by hand: the operating system's reason (full, read-only), a rerun",
     ("version_hold", "The holds of {} in {}: {}"): "test_holds.py: the file and rpm's or dpkg's own words",
@@ -95,6 +87,10 @@ MODULE_REFUSALS = {
     ("package_lock", "package_lock runs on the controller"): ARGUMENT,
     ("gpu_probe", "agents: "): "test_gpu_agents.py leaves out the name that is refused",
     ("gpu_verify", "problem"): ARGUMENT,
+    (
+        "gpu_verify",
+        "{}: {}; {} [verify.folder]",
+    ): "by hand: the operating system's reason, on the controller, a rerun (test_report_kept.py)",
     ("gpu_verify", "{} [verify.expectations]"): "test_gpu_verify.py: the value and what it may be are named",
     ("gpu_verify", "the report cannot be written"): "by hand: the operating system's reason (full, read-only), a rerun",
     ("host_tuning", "program is empty"): ARGUMENT,

@@ -45,6 +45,8 @@ class Refusal:
     given: dict[str, Any] = field(default_factory=dict)
 
 
+# Somebody's own account, as the module service_account names it.
+TERRY = {"uid": 1000, "comment": "Terry Trainer"}
 REFUSALS = (
     Refusal("framework_pytorch", "main.yml", "Stop if this plan has no", "framework_pytorch_allow_unlocked"),
     Refusal(
@@ -59,7 +61,7 @@ REFUSALS = (
         "user.yml",
         "Refuse to take over an existing account",
         "system_training_adopt_user",
-        {"getent_passwd": {"trainer": ["x", "1000", "1000", "Terry Trainer", "/home/trainer", "/bin/bash"]}},
+        {"__system_training_account": {"taken": "{{ {} if system_training_adopt_user else " + str(TERRY) + " }}"}},
     ),
     Refusal(
         "system_containers",

@@ -63,8 +63,9 @@ def test_without_the_digest_that_the_firmware_shows_a_key_is_known_again(monkeyp
 def test_a_checksum_names_its_algorithm() -> None:
     """In the task that registers it, which may stand in another file than who uses it."""
     files = [path for path in sources() if path.suffix == ".yml"]
+    assert len(files) > 150 and CHECKSUM.findall("{{ found.stat.checksum }}") == ["found"]
+    # None at the moment: the marks of environments are compared by a module of our own.
     used = {name for path in files for name in CHECKSUM.findall(text_of(path))}
-    assert used, "a test that looks at no file is none"
     for name in used:
         tasks = [task for path in files for task in TASK.split(text_of(path)) if f"register: {name}\n" in task]
         assert tasks, f"nobody registers {name}"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.yaml.objects import AnsibleVaultEncryptedUnicode
+from ansible_collections.gpuwright.node.plugins.plugin_utils.inherited import role_specs
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout.settings import KNOWN as ROLLOUT
 from jinja2 import Undefined
 
@@ -80,6 +81,12 @@ def variable_problems(
         else:
             problems.extend(_problems_of_name(name, argument_specs, options))
     return sorted(problems)
+
+
+def problems_by_roles(variables: Mapping[str, Any], roles: Iterable[str]) -> list[str]:
+    """`variable_problems` by the argument specs of these roles of the collection, which a run reads once."""
+    known = role_specs()
+    return variable_problems(variables, {role: known[role]["main"].get("options", {}) for role in roles})
 
 
 def _problems_of_name(name: str, roles: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
@@ -223,4 +230,4 @@ class FilterModule:
     """Filters of the role preflight."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"variable_problems": variable_problems}
+        return {"variable_problems": problems_by_roles}

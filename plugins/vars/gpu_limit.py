@@ -29,6 +29,9 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit
 class VarsModule(BaseVarsPlugin):
     """Called for every group; the group `all` knows every name."""
 
+    # Ansible keeps a plug-in without state, and makes any other anew whenever it reads the variables of a host.
+    is_stateless = True
+
     def get_vars(self, loader: Any, path: str, entities: Any) -> dict[str, Any]:
         limit = context.CLIARGS.get("subset")
         for entity in entities if isinstance(entities, list) else [entities]:

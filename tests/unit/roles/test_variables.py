@@ -53,7 +53,7 @@ SPECS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def problems(**variables: Any) -> list[str]:
-    return sentences(plugin.FilterModule().filters()["variable_problems"](variables, SPECS))
+    return sentences(plugin.variable_problems(variables, SPECS))
 
 
 def sentences(lines: list[str]) -> list[str]:
@@ -361,3 +361,17 @@ def with_text(value: Any, text: Callable) -> Any:
     if isinstance(value, list):
         return [with_text(inner, text) for inner in value]
     return text(value) if isinstance(value, str) else value
+
+
+def test_the_filter_knows_the_variables_of_roles_by_their_names() -> None:
+    problems_of = plugin.FilterModule().filters()["variable_problems"]
+    assert problems_of({"system_cuda_version": "12.9"}, ["system_cuda"]) == []
+    (line,) = problems_of({"system_cuda_versoin": "12.9"}, ["system_cuda", "verify"])
+    assert line == "unknown variable system_cuda_versoin, did you mean system_cuda_version? [variable.unknown]"
+
+
+def test_variables_of_every_role_that_a_play_lists_are_checked() -> None:
+    known = yaml.safe_load((REPOSITORY / "roles/preflight/vars/main.yml").read_text())["__preflight_roles"]
+    layers = [(REPOSITORY / f"playbooks/{name}.yml").read_text() for name in ("system", "framework", "model", "verify")]
+    listed = {role for text in layers for role in re.findall(r"- role: gpuwright\.node\.(\w+)", text)}
+    assert listed - set(known) == set()

@@ -88,7 +88,7 @@ def test_terminal_and_its_size_are_the_commands(terminal: Callable[..., Terminal
 
 def test_command_is_told_of_another_size(terminal: Callable[..., Terminal]) -> None:
     code = "import os, signal; signal.signal(signal.SIGWINCH, lambda *_: print('now', os.get_terminal_size().columns))"
-    process = terminal(sys.executable, "-uc", code + "\nprint('ready')\nwhile True: signal.pause()")
+    process = terminal(sys.executable, "-uc", code + "\nprint('ready')\nimport time\nwhile True: time.sleep(0.05)")
     process.wait_for("ready")
     fcntl.ioctl(process.master, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, 91, 0, 0))
     process.wait_for("now 91")
@@ -128,13 +128,14 @@ def test_shell_stops_and_continues_it_as_a_job(gpu_run: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signal_is_handled_by_the_command(gpu_run: Path, number: signal.Signals) -> None:
     code = """
-import signal, sys
+import signal, sys, time
 def handle(number, frame):
     print("got", number)
     sys.exit(7)
 signal.signal(int(sys.argv[1]), handle)
 print("ready", flush=True)
-while True: signal.pause()
+# In pause() a signal that came just before it would never be handled.
+while True: time.sleep(0.05)
 """
     words = [str(gpu_run), "--", sys.executable, "-uc", code, str(int(number))]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:

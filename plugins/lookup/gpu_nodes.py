@@ -44,7 +44,7 @@ from ansible.errors import AnsibleLookupError
 from ansible.inventory.manager import InventoryManager
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.gpuwright.node.plugins.plugin_utils import inherited
+from ansible_collections.gpuwright.node.plugins.plugin_utils import inherited, packed_modules
 from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.inputs import SETTLING
 from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems, unknown_parts
 
@@ -138,6 +138,7 @@ class LookupModule(LookupBase):
             raise AnsibleLookupError("Nothing was done: " + "; ".join(found))
         # Every play asks for its hosts here, in the main process, before any worker is forked.
         inherited.load()
+        packed_modules.use()
         self.set_options(var_options=variables, direct=kwargs)
         layer = self.get_option("layer")
         left = unsettled_hosts(layer, selected, variables.get("hostvars", {})) if layer else selected

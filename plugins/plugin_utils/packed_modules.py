@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The toolkit's modules as Ansible packs them for the nodes, kept from one run to the next.
+
+Ansible packs a module with all that it imports, some 0.4 s of a core for each of ours, and forgets that at the end of
+the run. What is packed depends only on code, so it is kept under the checksum of that code, below ANSIBLE_HOME. Ansible
+looks for a packed module in a folder of the run before it packs one; the kept ones are put there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import ansible
+from ansible import constants as C
+
+from .started import ROOT
+
+FOLDER = "gpuwright-modules"
+# Of the last checkouts or versions that were used; each takes 2 to 3 MB.
+MOST_KEPT = 4
+# As Ansible names a packed module of this collection; those of others may depend on what is not looked at here.
+OURS = "ansible_collections.gpuwright.node.plugins.modules."
+IMPORTED = ("library", "plugins/modules", "plugins/module_utils")
+
+
+def use() -> None:
+    """Let this run use what earlier ones packed, and keep what it packs itself; for the main process, once a run.
+
+    Nothing is kept where the folder could be changed by others, or where the user has module_utils of their own.
+    """
+    home, used = Path(C.config.get_config_value("ANSIBLE_HOME")).expanduser(), Path(C.DEFAULT_LOCAL_TMP)
+    if not any(Path(path).is_dir() for path in C.DEFAULT_MODULE_UTILS_PATH or ()):
+        _use(home / FOLDER / _key(), used / "ansiballz_cache")
+
+
+@functools.cache
+def _use(kept: Path, used: Path) -> None:
+    copy(kept, used)
+    # Called before Ansible removes the folder of the run, for which it asked earlier. Workers end without any of this.
+    atexit.register(keep, used, kept)
+
+
+def copy(kept: Path, used: Path) -> None:
+    """Put what was packed earlier where Ansible looks for it; what cannot be used is packed anew."""
+    if not only_ours(kept):
+        return
+    with contextlib.suppress(OSError):
+        used.mkdir(parents=True, exist_ok=True)
+        for file in packed(kept):
+            shutil.copyfile(file, used / file.name)
+        # It was used last.
+        os.utime(kept)
+
+
+def keep(used: Path, kept: Path, most: int = MOST_KEPT) -> None:
+    """Keep what this run has packed, and of earlier code no more than so many folders."""
+    with contextlib.suppress(OSError):
+        new = [file for file in packed(used) if not (kept / file.name).exists()]
+        if not new:
+            return
+        for folder in (kept.parent, kept):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not only_ours(kept):
+            return
+        for file in new:
+            # Other runs may read the folder, and write to it, at the same time.
+            descriptor, name = tempfile.mkstemp(dir=kept, prefix=".")
+            with os.fdopen(descriptor, "wb") as target:
+                target.write(file.read_bytes())
+            os.replace(name, kept / file.name)
+        folders = sorted(kept.parent.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
+        for folder in folders[most:]:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def packed(folder: Path) -> Iterable[Path]:
+    """Modules of this collection that lie there complete."""
+    return [file for file in sorted(folder.glob(f"{OURS}*")) if not file.name.endswith("-part")]
+
+
+def only_ours(folder: Path) -> bool:
+    """Whether nobody but this user can have written to the folder and to the one above it: what it holds runs as root."""
+    try:
+        found = [os.lstat(path) for path in (folder, folder.parent)]
+    except OSError:
+        return False
+    return all(stat.S_ISDIR(one.st_mode) and one.st_uid == os.geteuid() and not one.st_mode & 0o022 for one in found)
+
+
+def _key() -> str:
+    """Checksum of all that decides what is packed: Ansible, Python, and the code that modules import."""
+    found = hashlib.sha256(f"{ansible.__version__} {platform.python_version()}".encode())
+    for file in sorted(Path(ansible.__file__).with_name("module_utils").rglob("*.py")):
+        about = file.stat()
+        found.update(f"\0{file} {about.st_size} {about.st_mtime_ns}".encode())
+    for place in IMPORTED:
+        for file in sorted((ROOT / place).rglob("*.py")):
+            found.update(f"\0{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
+    return found.hexdigest()[:16]

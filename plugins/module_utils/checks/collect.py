@@ -23,8 +23,9 @@ from ..verdict.check import DEEP, QUICK, STANDARD
 from ..verdict.reader import Seen
 from ..verdict.report import Record
 from .all import READERS
-from .collect_standard import NOTHING, collect_links, collect_software, read_permissions
+from .collect_standard import NOTHING, collect_links, collect_software, read_packages, read_permissions
 from .gpu.strikes_kept import read_strikes
+from .host.held_updates import HELD_UPDATES
 from .runtime.ranks_reading import read_running
 from .waivers.acknowledgements import read_acknowledgements
 
@@ -74,7 +75,7 @@ def collect(
     readings.update(collect_own(seen, QUICK))
     if level == QUICK:
         return readings
-    readings.update(collect_own(seen, STANDARD))
+    readings.update(collect_own(seen, STANDARD, ahead))
     busy = who_computes(host, readings["nvidia_smi"])
     readings.update(collect_software(expectations, root, host, busy, ahead))
     readings.update(collect_links(root, host, readings["nvidia_smi"]))
@@ -92,19 +93,24 @@ def collect_ahead(expectations: Record, root: str = "/", cards_train: bool = Fal
     They are such that the training does not change them, nor they the training: where it has the cards (`cards_train`),
     nothing else touches these.
     """
+    host = attempt(probe, root)
+    no_cards = Seen(root, expectations, host, {"unreadable": "it is asked after the training"})
     found = {
         "environment": attempt(read_environment, root, expectations["venv"]),
         "permissions": attempt(read_permissions, root),
+        "driver_packages": attempt(read_packages, root, host),
+        HELD_UPDATES.name: attempt(HELD_UPDATES.read, no_cards),
     }
     if not cards_train:
-        busy = who_computes(attempt(probe, root), attempt(query, DEFAULT_TIMEOUT_SECONDS))
+        busy = who_computes(host, attempt(query, DEFAULT_TIMEOUT_SECONDS))
         found["venv"] = attempt(read_venv, root, expectations["venv"], expectations["training_user"], busy)
     return found
 
 
-def collect_own(seen: Seen, level: str) -> Dict[str, Any]:
-    """The readings of exactly this level that the checks themselves define."""
-    return {reader.name: attempt(reader.read, seen) for reader in READERS if reader.level == level}
+def collect_own(seen: Seen, level: str, ahead: Mapping[str, Any] = NOTHING) -> Dict[str, Any]:
+    """The readings of exactly this level that the checks themselves define, with those that were taken `ahead`."""
+    names = {reader.name: reader.read for reader in READERS if reader.level == level}
+    return {name: ahead[name] if name in ahead else attempt(read, seen) for name, read in names.items()}
 
 
 def read_unit_state(unit: str) -> str:

@@ -65,14 +65,15 @@ def collect_software(
         "permissions": (read_permissions, root),
     }  # type: Dict[str, Any]
     found.update({name: ahead[name] if name in ahead else attempt(*how) for name, how in slow.items()})
-    return dict(found, **collect_host(root, host))
+    return dict(found, **collect_host(root, host, ahead))
 
 
-def collect_host(root: str, host: Record) -> Dict[str, Any]:
+def collect_host(root: str, host: Record, ahead: Mapping[str, Any] = NOTHING) -> Dict[str, Any]:
     """Slow readings that also exist on a host that nobody has set up."""
+    packages = "driver_packages"
     return {
         "infiniband": attempt(read_infiniband, root),
-        "driver_packages": attempt(read_packages, root, host),
+        packages: ahead[packages] if packages in ahead else attempt(read_packages, root, host),
         "initramfs": attempt(read_next_initramfs, root, host),
     }
 

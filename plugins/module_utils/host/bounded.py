@@ -20,6 +20,8 @@ from .program_path import cleaned_list, search_folders
 DEFAULT_LIMIT_BYTES = 8 * 1024 * 1024
 CHUNK_BYTES = 65536
 POLL_SECONDS = 0.02
+# A program closes its output as it ends, so it is asked for soon and then less and less often.
+FIRST_PAUSE_SECONDS = 0.0005
 
 
 class Finished(NamedTuple):
@@ -135,6 +137,7 @@ def _not_started(name: str) -> Finished:
 def _collect(child: "subprocess.Popen[bytes]", deadline: float, limit_bytes: int) -> Tuple[Dict[Any, bytearray], str]:
     """Read until the child has ended, the deadline passes or a stream exceeds its limit: ({stream: bytes}, state)."""
     output: Dict[Any, bytearray] = {child.stdout: bytearray(), child.stderr: bytearray()}
+    pause = FIRST_PAUSE_SECONDS
     with selectors.DefaultSelector() as selector:
         for stream in output:
             os.set_blocking(stream.fileno(), False)
@@ -146,7 +149,8 @@ def _collect(child: "subprocess.Popen[bytes]", deadline: float, limit_bytes: int
             if selector.get_map():
                 got_any = _read_ready(selector, wait, output)
             else:
-                time.sleep(wait)
+                time.sleep(min(wait, pause))
+                pause *= 2
                 got_any = False
             if max(len(data) for data in output.values()) > limit_bytes:
                 for data in output.values():

@@ -79,6 +79,17 @@ def test_a_healthy_node_passes_from_its_files_on(node):
 
 
 @needs_root
+@pytest.mark.parametrize("cards_train", [False, True])
+def test_what_is_read_beside_a_training_is_what_is_read_without_one(node, cards_train):
+    expectations = healthy_node.expectations()
+    ahead = readings.collect_ahead(expectations, node.root, cards_train)
+    alone = collect(expectations, node.root)
+    assert ahead == {name: alone[name] for name in ahead} and ("venv" in ahead) is not cards_train
+    marked = collect(expectations, node.root, ahead={name: f"ahead: {name}" for name in ahead})
+    assert [name for name in ahead if marked[name] != f"ahead: {name}"] == []
+
+
+@needs_root
 def test_the_readings_of_the_other_tests_are_no_fiction(node):
     """Each value of the healthy node that the checks are tested with is really collected, under that name."""
     found = collect(healthy_node.expectations(), node.root, level=DEEP)

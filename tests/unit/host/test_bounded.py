@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from gpuwright.host import bounded
 from gpuwright.host.bounded import find_program, run_bounded
 
 FREEZER = Path("/sys/fs/cgroup/freezer")
@@ -91,6 +92,15 @@ def test_a_helper_that_keeps_the_pipe_open_is_not_waited_for():
 def test_a_helper_outside_the_group_does_not_hold_up_the_deadline():
     finished, took = seconds_of(lambda: run_bounded(shell("setsid sleep 60 & sleep 60"), 0.3))
     assert finished.timed_out and took < 30
+
+
+def test_a_program_that_has_closed_its_output_is_asked_soon_and_then_seldom(monkeypatch):
+    pauses, sleep = [], time.sleep
+    monkeypatch.setattr(bounded.time, "sleep", lambda seconds: (pauses.append(seconds), sleep(seconds)))
+    assert run_bounded(shell("exec >&- 2>&-; sleep 0.5; exit 3"), 300).rc == 3
+    # The last is none at all, to collect what came at the end.
+    assert pauses[-1] == 0 < pauses[0] < 0.001
+    assert pauses[:-1] == sorted(pauses[:-1]) and max(pauses) == bounded.POLL_SECONDS
 
 
 def test_too_much_output_stops_the_program():

@@ -15,10 +15,13 @@ options:
     type: raw
     required: true
   host:
-    description: What M(gpuwright.node.gpu_probe) returned as C(gpu_node). It uses os, machine, kernel, gpus, nvidia
-      and, if present, the text C(ansible_core), which is the controller's version.
+    description: What M(gpuwright.node.gpu_probe) returned as C(gpu_node), by default that fact. It uses os, machine,
+      kernel, gpus, nvidia and, if present, the text C(ansible_core), which is the controller's version.
     type: dict
-    required: true
+  also:
+    description: What O(host) lacks, or what counts instead of what it has.
+    type: dict
+    default: {}
   pins:
     description:
       - Values that the plan must respect, as quoted text. Empty text leaves the choice to the plan.
@@ -42,7 +45,7 @@ EXAMPLES = r"""
 - name: Plan
   gpuwright.node.gpu_plan:
     matrix: "{{ role_path }}/files/matrix"
-    host: "{{ gpu_node }}"
+    also: {ansible_core: "{{ ansible_version.full }}"}
     pins:
       driver_branch: "580"
       pytorch: "2.10.0"
@@ -82,7 +85,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "matrix": {"type": "raw", "required": True},
-            "host": {"type": "dict", "required": True},
+            "host": {"type": "dict"},
+            "also": {"type": "dict", "default": {}},
             "pins": {"type": "dict", "default": {}},
             "locks": {"type": "list", "elements": "str"},
         },

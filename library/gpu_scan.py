@@ -53,6 +53,10 @@ checks:
   returned: success
   type: list
   elements: dict
+ansible_facts:
+  description: The fact C(gpu_node_verdict), as from gpu_verify.
+  returned: success
+  type: dict
 report:
   description: The whole report; C(readings.probe) is what gpu_probe returns as C(gpu_node).
   returned: success

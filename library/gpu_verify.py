@@ -105,10 +105,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 verdict:
-  description: The worst status of the checks; FAIL is worse than UNKNOWN, UNKNOWN worse than WARN. SKIP does not count.
+  description: The worst status of the checks - FAIL, then UNKNOWN, WARN, PASS. SKIP does not count.
   returned: success
   type: str
-  sample: PASS
 checks:
   description: One record for each check, in the order of the layers.
   returned: success
@@ -120,7 +119,7 @@ checks:
     status: {description: "PASS, WARN, FAIL, SKIP or UNKNOWN.", type: str}
     value: {description: What the node has; null if nothing was read., type: raw}
     expected: {description: What it should have; null if that cannot be given as one value., type: raw}
-    unit: {description: Unit of value and expected; empty if they have none., type: str}
+    unit: {description: Of both; empty if they have none., type: str}
     message: {description: "One sentence; for SKIP and UNKNOWN, the reason.", type: str}
     action: {description: What to do; empty for PASS and SKIP., type: str}
     caused_by: {description: Only if this follows from another check - the id of the first cause., type: str}
@@ -129,21 +128,22 @@ checks:
         is switched off (SKIP), C(acknowledgement) for a FAIL that root has accepted (WARN), with the original finding.
       type: dict
     remedy: {description: "What a FAIL asks for: drain, reset, reboot, replace and others; else empty.", type: str}
-smoke_seconds:
-  description: How long the smoke test of O(smoke_test) took; null if none was run.
-  returned: success
-  type: float
+smoke_seconds: {description: Of the smoke test of O(smoke_test); null if none was run., returned: success, type: float}
 dest:
   description: The report's file on the controller.
   returned: with O(report_folder), except in check mode
   type: str
+ansible_facts:
+  description: The fact C(gpu_node_verdict) - C(verdict), and C(findings), the checks that are FAIL or UNKNOWN.
+  returned: success
+  type: dict
 report:
   description: What the report has beside verdict, checks and readings.
-  returned: success
+  returned: where RV(dest) is not
   type: dict
 readings:
   description: Everything that was read; a value that could not be read is a record whose only key is C(unreadable).
-  returned: success
+  returned: where RV(dest) is not
   type: dict
 """
 

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import yaml
+from ansible.errors import AnsibleActionFail
 from ansible.parsing.ajson import AnsibleJSONEncoder
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.clash import conflict_message
@@ -16,7 +17,8 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import o
 
 SPEC: dict[str, Any] = {
     "matrix": {"type": "raw", "required": True},
-    "host": {"type": "dict", "required": True},
+    "host": {"type": "dict"},
+    "also": {"type": "dict", "default": {}},
     "pins": {"type": "dict", "default": {}},
     "locks": {"type": "list", "elements": "str"},
 }
@@ -35,6 +37,13 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(SPEC)
+        host, also = options.pop("host"), options.pop("also")
+        if host is None:
+            # A fact that goes through a template is written as text and parsed again, which takes longer than the plan.
+            host = (task_vars or {}).get("gpu_node")
+        if host is None:
+            raise AnsibleActionFail("missing required arguments: host, since no gpu_probe has left the fact gpu_node")
+        options["host"] = {**host, **also}
         # Plain values, as a module gets them: Ansible's own text classes are marked against templating, and are slow.
         options = json.loads(json.dumps(options, cls=AnsibleJSONEncoder, vault_to_text=True))
         return {**result, **planned(**options)}

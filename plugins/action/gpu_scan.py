@@ -14,6 +14,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.doctor.scan.scope i
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import SCHEMA
 from ansible_collections.gpuwright.node.plugins.plugin_utils import doctor_pyz
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import keep_report
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import verdict_fact
 
 SPEC: dict[str, Any] = {
     "level": {"type": "str", "choices": ["quick", "standard"], "default": "standard"},
@@ -66,6 +67,7 @@ class ActionModule(ActionBase):
                 "msg": f"{error.filename or folder}: {error.strerror or error} [scan.report]",
             }
         found = {"verdict": report["verdict"], "checks": report["checks"], "report": report, "dest": str(dest)}
+        found["ansible_facts"] = verdict_fact(report)
         # A report is long, and a file.
         return {**result, "changed": False, "_ansible_verbose_override": True, **found}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import keep_report
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import verdict_fact
 
 # The module answers with these beside the rest of its report.
 TOLD = ("verdict", "checks", "readings")
@@ -24,6 +25,8 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         answer = self._execute_module("gpuwright.node.gpu_verify", self._task.args, task_vars=variables)
         folder = self._task.args.get("report_folder")
+        if "verdict" in answer:
+            answer["ansible_facts"] = verdict_fact(answer)
         if folder and "verdict" in answer and not self._task.check_mode:
             report = {**answer["report"], **{name: answer[name] for name in TOLD}}
             try:
@@ -31,4 +34,7 @@ class ActionModule(ActionBase):
             except OSError as error:
                 where, why = error.filename or folder, error.strerror or error
                 answer |= {"failed": True, "msg": f"{where}: {why}; {OTHER_FOLDER} [verify.folder]"}
+            else:
+                # Ansible marks, copies and sends every word of an answer; these are in the file.
+                del answer["report"], answer["readings"]
         return {**result, **answer}

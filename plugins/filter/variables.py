@@ -14,7 +14,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.yaml.objects import AnsibleVaultEncryptedUnicode
-from ansible_collections.gpuwright.node.plugins.plugin_utils.inherited import role_specs
+from ansible_collections.gpuwright.node.plugins.plugin_utils.inherited import ROLES, role_specs
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout.settings import KNOWN as ROLLOUT
 from jinja2 import Undefined
 
@@ -85,7 +85,7 @@ def variable_problems(
 
 def problems_by_roles(variables: Mapping[str, Any], roles: Iterable[str]) -> list[str]:
     """`variable_problems` by the argument specs of these roles of the collection, which a run reads once."""
-    known = role_specs()
+    known = role_specs(ROLES)
     return variable_problems(variables, {role: known[role]["main"].get("options", {}) for role in roles})
 
 

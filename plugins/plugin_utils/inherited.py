@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible.plugins.loader import filter_loader, test_loader
 
 from .started import ROOT
 
@@ -25,6 +26,8 @@ OF_EVERY_HOST = (
     *("lookup.package_lock", "lookup.setting", "lookup.settled", "lookup.this_run"),
     *("filter.logins", "filter.matrix", "filter.plan_question", "filter.problems", "filter.variables"),
 )
+# Filters that it uses on every host. The first one that is asked for has Ansible load all the files of its own, too.
+FILTERS = ("common_problems", "preflight_problems", "variable_problems")
 
 
 @functools.cache
@@ -37,8 +40,11 @@ def role_specs(roles: Path = ROLES) -> dict[str, Any]:
 
 
 def load() -> None:
-    """Import them, read the roles' defaults, take the checksums of their code; what is there already costs nothing."""
+    """Import and find them, read the roles' defaults, take the checksums of their code; a second time costs nothing."""
     for name in OF_EVERY_HOST:
         importlib.import_module(f"{PLUGINS}.{name}")
     importlib.import_module(f"{PLUGINS}.lookup.setting").defaults()
     importlib.import_module(f"{PLUGINS}.plugin_utils.entering.inputs").prepare()
+    for name in FILTERS:
+        filter_loader.get(f"gpuwright.node.{name}")
+    test_loader.get("defined")

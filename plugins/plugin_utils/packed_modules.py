@@ -77,7 +77,7 @@ def keep(used: Path, kept: Path, most: int = MOST_KEPT) -> None:
             descriptor, name = tempfile.mkstemp(dir=kept, prefix=".")
             with os.fdopen(descriptor, "wb") as target:
                 target.write(file.read_bytes())
-            os.replace(name, kept / file.name)
+            Path(name).replace(kept / file.name)
         folders = sorted(kept.parent.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
         for folder in folders[most:]:
             shutil.rmtree(folder, ignore_errors=True)
@@ -89,7 +89,7 @@ def packed(folder: Path) -> Iterable[Path]:
 
 
 def only_ours(folder: Path) -> bool:
-    """Whether nobody but this user can have written to the folder and to the one above it: what it holds runs as root."""
+    """Whether only this user can have written to the folder and to the one above it: what it holds runs as root."""
     try:
         found = [os.lstat(path) for path in (folder, folder.parent)]
     except OSError:

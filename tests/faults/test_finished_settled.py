@@ -12,7 +12,7 @@ RECORD = "/var/lib/gpuwright/settled.json"
 BREAK = """
 sed -i 's/^gpgcheck.*/gpgcheck = 0/' /etc/yum.repos.d/epel.repo
 chmod 666 /etc/pki/rpm-gpg/RPM-GPG-KEY-epel
-sed -i -e '/own-0:1/d' -e '$a own-0:1-1.*' /etc/dnf/plugins/versionlock.list
+sed -i '/own-0:1/d' /etc/dnf/plugins/versionlock.list && echo 'own-0:1-1.*' >> /etc/dnf/plugins/versionlock.list
 rm /etc/modules-load.d/gpuwright-nvidia.conf
 sed -i 's/^ExecStart=.*/ExecStart=\\/bin\\/false/' /etc/systemd/system/gpuwright-devices.service
 systemctl disable gpuwright-devices.service

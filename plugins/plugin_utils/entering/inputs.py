@@ -72,8 +72,8 @@ def code(role: str, roles: Path = ROLES) -> str:
 def prepare() -> None:
     """Work out what is the same for every host, in the process that forks the workers; each would do it anew."""
     for role in SETTLING:
-        settings(role)
-        code(role)
+        settings(role, ROLES)
+        code(role, ROLES)
 
 
 def checksum(

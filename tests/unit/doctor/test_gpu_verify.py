@@ -325,5 +325,5 @@ def test_the_module_documents_every_parameter_and_result():
     blocks = {name: yaml.safe_load(getattr(gpu_verify, name)) for name in DOCUMENTS}
     assert_documented(blocks["DOCUMENTATION"]["options"], gpu_verify.SPEC)
     assert_documented(blocks["DOCUMENTATION"]["options"]["smoke_test"]["suboptions"], OPTIONS)
-    assert set(blocks["RETURN"]) == {*gpu_verify.TOLD, "smoke_seconds", "report", "dest"}
+    assert set(blocks["RETURN"]) == {*gpu_verify.TOLD, "smoke_seconds", "report", "dest", "ansible_facts"}
     assert set(blocks["RETURN"]["checks"]["contains"]) == {*CHECK, "waived", "caused_by"}

@@ -79,8 +79,15 @@ def test_a_report_is_kept_as_the_node_has_it_and_the_one_before_beside_it(site: 
     assert json.loads(file.read_text())["verdict"] == "WARN"
 
 
+def test_what_is_in_the_file_is_not_in_the_answer_too(site: Site) -> None:
+    bad, good = ({"id": name, "status": status} for name, status in (("gpu.ecc", "FAIL"), ("gpu.count", "PASS")))
+    said = site.verify({**REPORT, "verdict": "FAIL", "checks": [bad, good]}, "-v")
+    assert "a5-01.json" in said and "readings" not in said and "smoke" not in said
+    assert said.count("gpu.ecc") == 2 and said.count("gpu.count") == 1, "in the checks, and in the fact"
+
+
 def test_check_mode_keeps_nothing_on_the_controller(site: Site) -> None:
-    site.verify(REPORT, "--check")
+    assert "readings" in site.verify(REPORT, "--check", "-v")
     assert not site.reports.exists()
 
 

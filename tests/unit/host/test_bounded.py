@@ -96,7 +96,12 @@ def test_a_helper_outside_the_group_does_not_hold_up_the_deadline():
 
 def test_a_program_that_has_closed_its_output_is_asked_soon_and_then_seldom(monkeypatch):
     pauses, sleep = [], time.sleep
-    monkeypatch.setattr(bounded.time, "sleep", lambda seconds: (pauses.append(seconds), sleep(seconds)))
+
+    def noted(seconds: float) -> None:
+        pauses.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr(bounded.time, "sleep", noted)
     assert run_bounded(shell("exec >&- 2>&-; sleep 0.5; exit 3"), 300).rc == 3
     # The last is none at all, to collect what came at the end.
     assert pauses[-1] == 0 < pauses[0] < 0.001

@@ -164,4 +164,17 @@ def test_a_refusal_and_a_wrong_option_end_the_task(tmp_path: Path) -> None:
     assert results[0]["conflicts"][0]["choices"] == [{"driver_branch": "580"}]
     assert "no YAML file in /nowhere" in results[1]["msg"]
     assert "missing required arguments: host" in results[2]["msg"]
-    assert "pin. Supported parameters include: host, locks, matrix, pins" in results[3]["msg"]
+    assert "pin. Supported parameters include: also, host, locks, matrix, pins" in results[3]["msg"]
+
+
+@pytest.mark.parametrize("also", [{}, {"gpus": []}, {"driver_guards": {"guards": "never", "hold": False}}])
+def test_the_fact_is_the_host_and_what_is_added_counts(tmp_path: Path, also: dict[str, Any]) -> None:
+    matrix, words = str(SHIPPED), "{{ gpu_node | combine(more) }}"
+    steps: list[dict] = [
+        {"ansible.builtin.set_fact": {"gpu_node": "{{ lookup('file', 'host.json') }}"}},
+        {"gpuwright.node.gpu_plan": {"matrix": matrix, "host": words}, "vars": {"more": also}, "ignore_errors": True},
+        {"gpuwright.node.gpu_plan": {"matrix": matrix, "also": also}, "ignore_errors": True},
+    ]
+    results = [result for result in run(tmp_path, steps) if result["host"] == HOSTS[0]]
+    _fact, whole, added = [{name: one.get(name) for name in ("ansible_facts", "msg")} for one in results]
+    assert whole == added and any(whole.values())

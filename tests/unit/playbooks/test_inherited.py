@@ -14,13 +14,22 @@ from conftest import REPOSITORY
 
 SEEN = """
 import sys
+from ansible.plugins.loader import filter_loader, test_loader
 def seen(names):
     there = [name for name in names if f"{plugins}." + name in sys.modules]
     setting = sys.modules.get("{plugins}.lookup.setting")
     inputs = sys.modules.get("{plugins}.plugin_utils.entering.inputs")
     read = setting.defaults.cache_info().currsize if setting else 0
+    known = [len(loader._cached_non_collection_wrappers) for loader in (filter_loader, test_loader)]
     taken = inputs.code.cache_info().currsize if inputs else 0
-    return f"{{len(there)}} loaded, defaults read {{read}} times, {{taken}} checksums"
+    if inputs:
+        # As every worker calls them; what is asked for in another way would be worked out by each anew.
+        sys.modules["{plugins}.filter.variables"].problems_by_roles({{}}, ["preflight"])
+        for role in inputs.SETTLING:
+            inputs.checksum(role, lambda name: "", {{}}, {{}})
+        again = inputs.code.cache_info().misses - taken, inputs.role_specs.cache_info().misses - 1
+        assert again == (0, 0), again
+    return f"{{len(there)}} loaded, filters {{min(known) > 0}}, defaults read {{read}} times, {{taken}} checksums"
 class FilterModule:
     def filters(self):
         return {{"seen": seen}}
@@ -38,9 +47,9 @@ PLAY = """
     [
         (
             "{{ lookup('gpuwright.node.gpu_nodes') }}",
-            f"{len(OF_EVERY_HOST)} loaded, defaults read 1 times, {len(SETTLING)} checksums",
+            f"{len(OF_EVERY_HOST)} loaded, filters True, defaults read 1 times, {len(SETTLING)} checksums",
         ),
-        ("gpu_nodes", "0 loaded, defaults read 0 times, 0 checksums"),
+        ("gpu_nodes", "0 loaded, filters False, defaults read 0 times, 0 checksums"),
     ],
     ids=["a play of the toolkit", "any other play"],
 )

@@ -85,7 +85,7 @@ def test_a_group_of_users_who_write_to_each_others_files_does_not_write_to_these
 
 def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir(mode=0o700)
-    os.symlink(tmp_path / "elsewhere", tmp_path / "kept/key")
+    (tmp_path / "kept/key").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / "elsewhere" / MODULE).write_text("payload")
     packed_modules.copy(tmp_path / "kept/key", tmp_path / "used")

@@ -223,7 +223,8 @@ def test_an_environment_that_the_trainer_waits_for_is_not_the_current_one_yet(en
 )
 def test_the_cards_are_not_tried(site: Site, busy: str, device: str, variables: dict, tried: bool, looks: int) -> None:
     asked = f"open({str(site.folder / 'smoke')!r}, 'w').write(json.dumps(arguments))"
-    site.module("gpu_verify", f"({asked}, {{'changed': False, 'verdict': 'PASS', 'checks': []}})[1]")
+    facts = {"gpu_node_verdict": {"verdict": "PASS", "findings": []}}
+    site.module("gpu_verify", f"({asked}, {{'changed': False, 'verdict': 'PASS', 'ansible_facts': {facts}}})[1]")
     site.module("report_page", "{'changed': False, 'path': '/x'}")
     known = {"verify_smoke_device": device, "__verify_held": {}}
     assert site.play([busy], [include("verify", "judge")], **known, **variables) == 0, site.log

@@ -23,11 +23,11 @@ from pathlib import Path
 import ansible
 from ansible import constants as C
 
-from .started import ROOT
-
 FOLDER = "gpuwright-modules"
 # Of the last checkouts or versions that were used; each takes 2 to 3 MB.
 MOST_KEPT = 4
+# Where Ansible has found the collection. Links are not resolved, since a folder of links may hold modules of its own.
+ROOT = Path(__file__).parents[2]
 # As Ansible names a packed module of this collection; those of others may depend on what is not looked at here.
 OURS = "ansible_collections.gpuwright.node.plugins.modules."
 IMPORTED = ("library", "plugins/modules", "plugins/module_utils")

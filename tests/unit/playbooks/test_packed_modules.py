@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils import packed_modules
 from conftest import REPOSITORY
+from own_collection import own_module
 
 MODULE = f"{packed_modules.OURS}workload_info-ZIP_DEFLATED"
 PLAY = """
@@ -20,7 +21,7 @@ PLAY = """
 """
 
 
-def run(folder: Path) -> str:
+def run(folder: Path, collections: Path = REPOSITORY / "collections") -> str:
     """A play that calls a module of the toolkit and one of Ansible; what Ansible says that it did to pack them."""
     (folder / "play.yml").write_text(PLAY)
     python = f"ansible_python_interpreter: {sys.executable}"
@@ -34,7 +35,7 @@ def run(folder: Path) -> str:
             **os.environ,
             "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
             "ANSIBLE_HOME": str(folder / "home"),
-            "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / "collections"),
+            "ANSIBLE_COLLECTIONS_PATH": str(collections),
             "ANSIBLE_DEBUG": "1",
             "ANSIBLE_BECOME": "false",
         },
@@ -57,6 +58,14 @@ def test_a_second_run_packs_none_of_ours_again(tmp_path: Path) -> None:
     again = run(tmp_path)
     assert again.count("ANSIBALLZ: Creating module") == 1
     assert re.search(rf"using cached module: \S+/{re.escape(MODULE)}", again)
+
+
+def test_a_collection_of_links_with_a_module_of_its_own_is_another(tmp_path: Path) -> None:
+    own = (REPOSITORY / "library/workload_info.py").read_text() + "# of a test\n"
+    own_module(tmp_path / "own", "workload_info", own)
+    for collections in (tmp_path / "own/collections", REPOSITORY / "collections"):
+        assert run(tmp_path, collections).count("ANSIBALLZ: Creating module") == 2
+    assert len(kept(tmp_path)) == 2
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ options:
     type: str
     required: true
   home:
-    description: Its home, which is made.
+    description: Its home, which is made. One that is there is made writable for nobody else.
     type: path
     required: true
   shell:
@@ -70,6 +70,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.service_accoun
     changes,
     find_account,
     find_group,
+    home_changes,
     make_home,
     shown,
 )
@@ -98,6 +99,8 @@ def main() -> None:
         gid = find_group(wanted.group)
         steps = changes(wanted, known, gid)
         homeless = known is not None and not os.path.exists(wanted.home)
+        if known and not homeless:
+            steps += home_changes(wanted.name, wanted.home)
         if not module.check_mode:
             bring_about(steps)
             there = find_account(wanted.name) if homeless else None

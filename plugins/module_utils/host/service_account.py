@@ -4,6 +4,7 @@
 import os
 import re
 import shutil
+import stat
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .bounded import Finished, run_bounded
@@ -12,6 +13,7 @@ from .files import read_text
 SECONDS = 120
 NOT_FOUND = 2
 SKELETON = "/etc/skel"
+WRITABLE_BY_OTHERS = 0o022
 UMASK = re.compile(r"(?m)^\s*UMASK\s+(?P<umask>[0-7]+)")
 
 
@@ -98,6 +100,13 @@ def changes(wanted: Account, known: Optional[Known], gid: Optional[int]) -> List
         if before != after:
             found.append(Change(f"{what} of {wanted.name}", before, after, ["usermod", *words, wanted.name]))
     return found
+
+
+def home_changes(name: str, home: str) -> List[Change]:
+    """Nobody else may leave files in a home that is there: its user's programs would read them. OSError."""
+    mode = stat.S_IMODE(os.stat(home).st_mode)
+    kept = mode & ~WRITABLE_BY_OTHERS
+    return [Change(f"home of {name}", oct(mode), oct(kept), ["chmod", "go-w", home])] if kept != mode else []
 
 
 def bring_about(steps: Sequence[Change], run: Run = run_bounded) -> None:

@@ -78,6 +78,22 @@ def test_a_finished_one_and_its_lost_home(run_module: Callable[..., dict], node:
     assert not ask(run_module, node)["changed"]
 
 
+@pytest.mark.parametrize(
+    ("mode", "after"), [(0o777, 0o755), (0o770, 0o750), (0o1733, 0o1711), (0o700, 0o700), (0o755, 0o755)]
+)
+def test_nobody_else_may_write_to_its_home(run_module: Callable[..., dict], node: Path, mode: int, after: int) -> None:
+    (node / "passwd").write_text(f"trainer:!:0:0:a trainer:{node}/home:/sbin/nologin\n")
+    (node / "group").write_text("trainer:x:0:\n")
+    home = node / "home"
+    home.mkdir()
+    home.chmod(mode)
+    foretold = ask(run_module, node, check=True)
+    assert home.stat().st_mode & 0o7777 == mode
+    done = ask(run_module, node)
+    assert (foretold["diff"], done["changed"]) == (done["diff"], mode != after)
+    assert home.stat().st_mode & 0o7777 == after and not ask(run_module, node)["changed"]
+
+
 def test_databases_that_do_not_answer(run_module: Callable[..., dict], fake_bin: Callable, node: Path) -> None:
     fake_bin("getent", "#!/bin/sh\necho 'no directory service' >&2\nexit 3\n")
     answer = ask(run_module, node)

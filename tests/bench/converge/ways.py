@@ -62,7 +62,9 @@ def gpuwright(inventory: Path, minutes: int, *words: str) -> Command:
     """site.yml of this checkout."""
     extra = ["-e", json.dumps({"system_monitor_interval_minutes": minutes})] if minutes != MINUTES else []
     command = ["ansible-playbook", "-i", str(inventory), "site.yml", *extra, *words]
-    return lambda log: (command, environment(log, CONVERGE_CWD=str(REPOSITORY)))
+    # What runs keep for the next is kept for each fleet alone, so that a first run has nothing.
+    home = str(inventory.parent / "ansible")
+    return lambda log: (command, environment(log, CONVERGE_CWD=str(REPOSITORY), ANSIBLE_HOME=home))
 
 
 def stock(inventory: Path, minutes: int, payload: Path, mitogen: Path | None = None) -> Command:

@@ -9,14 +9,17 @@ looks for a packed module in a folder of the run before it packs one; the kept o
 from __future__ import annotations
 
 import atexit
+import base64
 import contextlib
 import functools
 import hashlib
+import io
 import os
 import platform
 import shutil
 import stat
 import tempfile
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -57,7 +60,7 @@ def copy(kept: Path, used: Path) -> None:
     with contextlib.suppress(OSError):
         used.mkdir(parents=True, exist_ok=True)
         for file in packed(kept):
-            shutil.copyfile(file, used / file.name)
+            _write(file, used)
         # It was used last.
         os.utime(kept)
 
@@ -65,7 +68,7 @@ def copy(kept: Path, used: Path) -> None:
 def keep(used: Path, kept: Path, most: int = MOST_KEPT) -> None:
     """Keep what this run has packed, and of earlier code no more than so many folders."""
     with contextlib.suppress(OSError):
-        new = [file for file in packed(used) if not (kept / file.name).exists()]
+        new = [file for file in packed(used) if not is_whole(kept / file.name)]
         if not new:
             return
         for folder in (kept.parent, kept):
@@ -73,11 +76,7 @@ def keep(used: Path, kept: Path, most: int = MOST_KEPT) -> None:
         if not only_ours(kept):
             return
         for file in new:
-            # Other runs may read the folder, and write to it, at the same time.
-            descriptor, name = tempfile.mkstemp(dir=kept, prefix=".")
-            with os.fdopen(descriptor, "wb") as target:
-                target.write(file.read_bytes())
-            Path(name).replace(kept / file.name)
+            _write(file, kept)
         folders = sorted(kept.parent.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
         for folder in folders[most:]:
             shutil.rmtree(folder, ignore_errors=True)
@@ -85,7 +84,27 @@ def keep(used: Path, kept: Path, most: int = MOST_KEPT) -> None:
 
 def packed(folder: Path) -> Iterable[Path]:
     """Modules of this collection that lie there complete."""
-    return [file for file in sorted(folder.glob(f"{OURS}*")) if not file.name.endswith("-part")]
+    return [file for file in sorted(folder.glob(f"{OURS}*")) if not file.name.endswith("-part") and is_whole(file)]
+
+
+def is_whole(file: Path) -> bool:
+    """Whether it is all that Ansible wrote, an archive in base64; the end is missing after a power cut."""
+    try:
+        return zipfile.is_zipfile(io.BytesIO(base64.b64decode(file.read_bytes())))
+    except (OSError, ValueError):
+        return False
+
+
+def _write(file: Path, folder: Path) -> None:
+    """Copy it whole or not at all: other runs may read the folder, and write to it, at the same time. OSError."""
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".")
+    try:
+        with os.fdopen(descriptor, "wb") as target:
+            target.write(file.read_bytes())
+        Path(name).replace(folder / file.name)
+    except OSError:
+        Path(name).unlink()
+        raise
 
 
 def only_ours(folder: Path) -> bool:

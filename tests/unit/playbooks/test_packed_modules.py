@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import subprocess
@@ -14,6 +15,8 @@ from conftest import REPOSITORY
 from own_collection import own_module
 
 MODULE = f"{packed_modules.OURS}workload_info-ZIP_DEFLATED"
+# An archive without files, as Ansible writes one.
+PAYLOAD = base64.b64encode(b"PK\x05\x06" + bytes(18))
 PLAY = """
 - hosts: "{{ lookup('gpuwright.node.gpu_nodes') }}"
   gather_facts: false
@@ -82,21 +85,31 @@ def test_what_others_could_have_written_is_not_sent_to_nodes(tmp_path: Path, pla
 
 def test_a_group_of_users_who_write_to_each_others_files_does_not_write_to_these(tmp_path: Path) -> None:
     (tmp_path / "used").mkdir()
-    (tmp_path / "used" / MODULE).write_text("payload")
+    (tmp_path / "used" / MODULE).write_bytes(PAYLOAD)
     before = os.umask(0o002)
     try:
         packed_modules.keep(tmp_path / "used", tmp_path / "home/modules/key")
     finally:
         os.umask(before)
     packed_modules.copy(tmp_path / "home/modules/key", tmp_path / "now")
-    assert (tmp_path / "now" / MODULE).read_text() == "payload"
+    assert (tmp_path / "now" / MODULE).read_bytes() == PAYLOAD
+
+
+@pytest.mark.parametrize("size", [0, 1, 4000])
+def test_a_file_that_a_full_disk_or_a_power_cut_left_short_is_packed_anew(tmp_path: Path, size: int) -> None:
+    run(tmp_path)
+    (file,) = kept(tmp_path)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:size])
+    assert run(tmp_path).count("ANSIBALLZ: Creating module") == 2
+    assert len(file.read_bytes()) == len(whole), "and repaired"
 
 
 def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir(mode=0o700)
     (tmp_path / "kept/key").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere").mkdir(mode=0o700)
-    (tmp_path / "elsewhere" / MODULE).write_text("payload")
+    (tmp_path / "elsewhere" / MODULE).write_bytes(PAYLOAD)
     packed_modules.copy(tmp_path / "kept/key", tmp_path / "used")
     assert not (tmp_path / "used").exists()
 
@@ -126,9 +139,9 @@ def test_other_code_is_another_folder(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_folders_that_were_used_last_stay(tmp_path: Path) -> None:
     used, home = tmp_path / "used", tmp_path / "home"
     used.mkdir()
-    (used / MODULE).write_text("payload")
-    (used / f"{MODULE}-part").write_text("half")
-    (used / "ansible.modules.ping-ZIP_DEFLATED").write_text("of Ansible")
+    (used / MODULE).write_bytes(PAYLOAD)
+    (used / f"{MODULE}-part").write_bytes(PAYLOAD)
+    (used / "ansible.modules.ping-ZIP_DEFLATED").write_bytes(PAYLOAD)
     for age, name in enumerate(("newest", "second", "third", "oldest")):
         packed_modules.keep(used, home / name, most=9)
         os.utime(home / name, (10**9 - age, 10**9 - age))
@@ -136,13 +149,26 @@ def test_folders_that_were_used_last_stay(tmp_path: Path) -> None:
     packed_modules.keep(used, home / "new", most=3)
     assert sorted(path.name for path in home.iterdir()) == ["new", "newest", "oldest"]
     assert [path.name for path in (home / "new").iterdir()] == [MODULE]
-    assert (tmp_path / "now" / MODULE).read_text() == "payload"
+    assert (tmp_path / "now" / MODULE).read_bytes() == PAYLOAD
 
 
 def test_a_disk_that_is_full_or_read_only_is_no_reason_to_fail(tmp_path: Path) -> None:
     used = tmp_path / "used"
     used.mkdir()
-    (used / MODULE).write_text("payload")
+    (used / MODULE).write_bytes(PAYLOAD)
     (tmp_path / "a file").write_text("")
     packed_modules.keep(used, tmp_path / "a file/key")
     packed_modules.copy(tmp_path / "a file/key", used)
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kept").mkdir(mode=0o700)
+    (tmp_path / "kept/key").mkdir(mode=0o700)
+    (tmp_path / "kept/key" / MODULE).write_bytes(PAYLOAD)
+
+    def full(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    packed_modules.copy(tmp_path / "kept/key", tmp_path / "used")
+    assert list((tmp_path / "used").iterdir()) == []

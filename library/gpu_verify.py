@@ -110,7 +110,7 @@ verdict:
   type: str
 checks:
   description: One record for each check, in the order of the layers.
-  returned: success
+  returned: where RV(dest) is not
   type: list
   elements: dict
   contains:

@@ -82,16 +82,9 @@ before:
   description: The record that was replaced; null if there was none.
   type: dict
   returned: always
-refusal:
-  description: Why this run does not get the lock, in a sentence; empty if it does. From the action plugin.
-  type: str
-  returned: always
-next:
-  description: How to continue if it does not get the lock; empty otherwise. From the action plugin.
-  type: str
-  returned: always
 ansible_facts:
-  description: C(gpu_node_lock) with C(run), C(holder), C(refusal) and C(next). From the action plugin.
+  description: C(gpu_node_lock) with C(run) and C(holder). Where this run does not get the lock, the task fails, and
+    C(gpu_node_left_out) has C(reason) and C(next) for the callbacks. From the action plugin.
   type: dict
   returned: always
 """

@@ -123,10 +123,16 @@ def plays() -> dict[str, list[dict[str, Any]]]:
     return {Path(name).stem: yaml.safe_load((PLAYBOOKS / name).read_text()) for name in imported}
 
 
+def roles_of(play: Mapping[str, Any]) -> list[str]:
+    """The roles that a play lists, or imports one after the other."""
+    imported = [task.get("ansible.builtin.import_role") for task in play.get("tasks", [])]
+    return [role["role"] for role in play.get("roles", [])] + [role["name"] for role in imported if role]
+
+
 def flow(found: Mapping[str, list[dict[str, Any]]]) -> str:
     """One box for each playbook of a run, with its roles in order; those with which every play begins come first."""
     roles = {
-        name: [role["role"].removeprefix(PREFIX) for play in book for role in play["roles"]]
+        name: list(dict.fromkeys(role.removeprefix(PREFIX) for play in book for role in roles_of(play)))
         for name, book in found.items()
     }
     common = [role for role in next(iter(roles.values())) if all(role in names for names in roles.values())]

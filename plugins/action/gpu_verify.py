@@ -35,6 +35,6 @@ class ActionModule(ActionBase):
                 where, why = error.filename or folder, error.strerror or error
                 answer |= {"failed": True, "msg": f"{where}: {why}; {OTHER_FOLDER} [verify.folder]"}
             else:
-                # Ansible marks, copies and sends every word of an answer; these are in the file.
-                del answer["report"], answer["readings"]
+                # Ansible marks, copies and sends every word of an answer; these are in the file (`checks_of`).
+                del answer["report"], answer["readings"], answer["checks"]
         return {**result, **answer}

@@ -10,6 +10,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_message
 
 ASK_AGAIN_S = 3.0
 DAMAGED = "damaged"
@@ -121,11 +122,14 @@ class ActionModule(ActionBase):
             answer = self._insist(answer, claim, options, again, task_vars)
         elif options["state"] != "released":
             self._tell(answer, host)
-        answer = {**result, "refusal": "", "next": "", **answer}
-        if answer["refusal"]:
-            answer["refusal"] = f"{answer['refusal']} [operator.busy]"
-        known = {"gpu_node_lock": {name: answer.get(name) or "" for name in ("run", "holder", "refusal", "next")}}
-        return {**answer, "ansible_facts": {**answer.get("ansible_facts", {}), **known}}
+        known = {"gpu_node_lock": {name: answer.get(name) or "" for name in ("run", "holder")}}
+        facts = {**answer.pop("ansible_facts", {}), **known}
+        if answer.get("refusal"):
+            # This task itself leaves the host out: another one for that would take a process on every host.
+            told = {"kind": "locked", "reason": f"{answer['refusal']} [operator.busy]", "next": answer["next"]}
+            facts["gpu_node_left_out"] = told
+            answer = {"failed": True, "msg": left_out_message(host, told)}
+        return {**result, **answer, "ansible_facts": facts}
 
     def _ask(self, claim: dict[str, Any], state: str, replaces: str, task_vars: dict[str, Any]) -> dict[str, Any]:
         arguments = {"state": state, "claim": claim, "replaces": replaces}

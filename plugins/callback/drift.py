@@ -30,6 +30,8 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.differences i
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.readings import of_reading
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.unseen import unseen
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import rows
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_of
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import checks_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import layer_word, width
 
 if TYPE_CHECKING:
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from ansible.playbook.task import Task
 
 LOOKUP = "gpuwright.node.drift"
-LEFT_OUT = "gpu_node_left_out"
 # What the last play registers: drop-ins of units, and that the host's run came to its end.
 DROP_INS = "drift_drop_ins"
 JUDGED = "drift_judged"
@@ -64,6 +65,8 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self._active = any(LOOKUP in str(play.hosts) for play in playbook.get_plays())
+        # Ansible copies every result once for each callback that is not disabled.
+        self.disabled = self.disabled or not self._active
         if self._active:
             current.begin()
             started.continues_otherwise()
@@ -97,18 +100,17 @@ class CallbackModule(CallbackBase):
         if not self._active:
             return
         host, told = current.now.host(result._host.get_name()), result._result
-        facts = told.get("ansible_facts") or {}
         place = self._place(result)
         if result._task.register == JUDGED:
             host.judged = True
         elif place.action == "gpu_verify":
             host.verdict = str(told.get("verdict"))
-            more, unknown, remarks = found.of_checks(told.get("checks") or [])
+            more, unknown, remarks = found.of_checks(checks_of(told))
             host.differences += more
             host.unknown += unknown
             host.remarks += remarks
-        elif place.action == "set_fact" and isinstance(facts.get(LEFT_OUT), dict):
-            host.ended = left_out_words(facts[LEFT_OUT])
+        elif left_out_of(place.action, told):
+            host.ended = left_out_words(left_out_of(place.action, told))
         elif result._task.register == DROP_INS:
             more, remarks = drop_ins.judge([str(file.get("path")) for file in told.get("files") or []], place)
             host.differences += more
@@ -136,6 +138,8 @@ class CallbackModule(CallbackBase):
             current.now.host(result._host.get_name()).judged = True
             return
         place = self._place(result)
+        if told := left_out_of(place.action, result._result):
+            current.now.host(result._host.get_name()).ended = left_out_words(told)
         text = f"{place.role or place.task}: {rows.failure_text(result._result)}"
         self._failures[result._host.get_name()] = text
 

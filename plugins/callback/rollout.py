@@ -27,13 +27,13 @@ from ansible_collections.gpuwright.node.plugins.filter.reach_failure import reac
 from ansible_collections.gpuwright.node.plugins.plugin_utils import started
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import current, judge, record, table
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import command, rows
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import printable, width
 
 if TYPE_CHECKING:
     from ansible.executor.task_result import TaskResult
 
 LOOKUP = "gpuwright.node.rollout"
-LEFT_OUT = "gpu_node_left_out"
 WAITING = "gpu_node_waiting"
 RETURNED = "gpu_node_returned"
 # What became of a host that a role has left out. Whoever works there is no fault of what is rolled out.
@@ -69,6 +69,8 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_start(self, playbook: Any) -> None:
         plays = [play for play in playbook.get_plays() if LOOKUP in str(play.hosts)]
         self._active = bool(plays)
+        # Ansible copies every result once for each callback that is not disabled.
+        self.disabled = self.disabled or not plays
         if plays:
             current.begin(plays[0].get_variable_manager())
             started.continues_otherwise()
@@ -88,17 +90,24 @@ class CallbackModule(CallbackBase):
         if not self._active or result._task.action.rpartition(".")[2] != "set_fact":
             return
         facts = result._result.get("ansible_facts") or {}
-        told = facts.get(LEFT_OUT)
-        if isinstance(told, dict) and told.get("kind") in OF_KIND:
-            problem = (told.get("problems") or [{"problem": told.get("reason")}])[0]
-            self._note(result, OF_KIND[told["kind"]], f"{told['kind']}: {problem.get('problem') or 'no reason given'}")
-        elif facts.get(RETURNED):
+        if self._note_left_out(result):
+            return
+        if facts.get(RETURNED):
             self._note(result, judge.RETURNED, str(facts[RETURNED]))
         elif facts.get(WAITING):
             self._note(result, judge.WAITING, f"busy: {facts[WAITING]}")
 
+    def _note_left_out(self, result: TaskResult) -> bool:
+        """Whether this task has left the host out, for a reason that is known here."""
+        told = left_out_of(result._task.action.rpartition(".")[2], result._result)
+        state = OF_KIND.get(str(told.get("kind")))
+        if state:
+            problem = (told.get("problems") or [{"problem": told.get("reason")}])[0]
+            self._note(result, state, f"{told['kind']}: {problem.get('problem') or 'no reason given'}")
+        return bool(state)
+
     def v2_runner_on_failed(self, result: TaskResult, ignore_errors: bool = False) -> None:
-        if self._active and not ignore_errors:
+        if self._active and not ignore_errors and not self._note_left_out(result):
             text = rows.failure_text(result._result)
             role = result._task._role
             place = role.get_name(include_role_fqcn=False) if role else result.task_name

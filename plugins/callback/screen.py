@@ -68,6 +68,7 @@ class CallbackModule(Default):
         self._brief = True
         self._plays: list[str] = []
         self._play_id = ""
+        self._number = 0
         self._nobody = False
         self._names: dict[str, str] = {}
         # For the running task: hosts that it changed, and what it says about which hosts.
@@ -143,7 +144,7 @@ class CallbackModule(Default):
         )
         run_log.current = self._voice.log = self._log
         self._brief = not display.verbosity
-        self._plays = [play._uuid for play in playbook.get_plays()]
+        self._plays = [play.get_name() for play in playbook.get_plays()]
         with self._aloud():
             super().v2_playbook_on_start(playbook)
 
@@ -153,11 +154,17 @@ class CallbackModule(Default):
         self._nobody = self._brief and play.hosts == [NOBODY]
         # A play that goes through its hosts in batches starts with each.
         if self._brief and play._uuid != self._play_id:
-            layered = play.get_name().lower().endswith(" layer") or len(self._plays) > 1
-            number = self._plays.index(play._uuid) + 1 if play._uuid in self._plays else len(self._plays)
-            word = "Layer" if layered else "Play"
-            self._show(f"{word} {number} of {len(self._plays)}: {layer_word(play.get_name())}")
+            self._show_play(play.get_name())
         self._play_id = play._uuid
+
+    def _show_play(self, name: str) -> None:
+        """Its number; a play whose layer was there before, and that is for nobody now, is none."""
+        names = list(dict.fromkeys(self._plays))
+        number = names.index(name) + 1 if name in names else len(names)
+        layered = name.lower().endswith(" layer") or len(names) > 1
+        if not (self._nobody and number <= self._number):
+            self._show(f"{'Layer' if layered else 'Play'} {number} of {len(names)}: {layer_word(name)}")
+        self._number = number
 
     def v2_playbook_on_no_hosts_matched(self) -> None:
         # A layer that has nothing to do on any host is no news.
@@ -241,6 +248,9 @@ class CallbackModule(Default):
         super().v2_runner_item_on_ok(result)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        if self._brief:
+            # Ansible keeps no facts of a failed task; this toolkit's callbacks get theirs.
+            result._result.pop("ansible_facts", None)
         with self._aloud(result._task):
             super().v2_runner_on_failed(result, ignore_errors)
 

@@ -49,6 +49,8 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import (
     words,
 )
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.heartbeat import Heartbeat
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_of
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import checks_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import printable
 
 if TYPE_CHECKING:
@@ -61,7 +63,8 @@ if TYPE_CHECKING:
 COLOURS = {word: C.COLOR_OK for word in ("CHECKED", "DONE", "PASS")}
 COLOURS |= {word: C.COLOR_WARN for word in ("WARN", "busy", "locked")}
 CONNECTION = [f"ansible_{name}" for name in ("host", "port", "user", "ssh_private_key_file", "ssh_common_args")]
-LEFT_OUT = "gpu_node_left_out"
+# Actions whose facts are gpu_node, gpu_node_plan, or both.
+PLANNING = ("gpu_probe", "gpu_plan", "host_plan")
 # How the role preflight begins a message that concerns the run as a whole.
 WHOLE_RUN = "Nothing was done: "
 
@@ -144,20 +147,24 @@ class CallbackModule(CallbackBase):
         facts = result._result.get("ansible_facts") or {}
         if action in ("gpu_verify", "gpu_scan"):
             host.verdict = str(result._result.get("verdict"))
-            host.checks = [check for check in result._result.get("checks") or [] if isinstance(check, dict)]
+            host.checks = checks_of(result._result)
             if result._result.get("dest"):
                 self._reports[result._host.get_name()] = str(result._result["dest"])
         elif action == "report_page":
             self._page = str(result._result.get("path"))
-        elif action == "set_fact" and isinstance(facts.get(LEFT_OUT), dict):
-            host.left_out = facts[LEFT_OUT]
-        elif action == "gpu_probe" and isinstance(facts.get("gpu_node"), dict):
-            host.last_verdict = facts["gpu_node"].get("last_verdict") or {}
-            self._nodes.setdefault(result._host.get_name(), facts["gpu_node"])
-        elif action == "gpu_plan" and isinstance(facts.get("gpu_node_plan"), dict):
-            self._note_plan(result._host.get_name(), facts["gpu_node_plan"])
+        elif left_out_of(action, result._result):
+            host.left_out = left_out_of(action, result._result)
+        elif action in PLANNING:
+            self._note_facts(host, result._host.get_name(), facts)
         if context.CLIARGS.get("check") and result._result.get("changed"):
             self._note_change(host, result)
+
+    def _note_facts(self, host: rows.Host, name: str, facts: dict[str, Any]) -> None:
+        if isinstance(facts.get("gpu_node"), dict):
+            host.last_verdict = facts["gpu_node"].get("last_verdict") or {}
+            self._nodes.setdefault(name, facts["gpu_node"])
+        if isinstance(facts.get("gpu_node_plan"), dict):
+            self._note_plan(name, facts["gpu_node_plan"])
 
     def _note_plan(self, name: str, plan: dict[str, Any]) -> None:
         """A question about a card, without a host, has a plan but no node."""
@@ -186,6 +193,8 @@ class CallbackModule(CallbackBase):
             # The last failure is the one that stopped the host: earlier ones were rescued.
             place = self._role(result) or result.task_name
             text = rows.failure_text(result._result)
+            told = left_out_of(result._task.action.rpartition(".")[2], result._result)
+            self._host(result).left_out = told or self._host(result).left_out
             self._host(result).failure = f"{place}: {text}"
             self._whole_run = self._role(result) == "preflight" and text.startswith(WHOLE_RUN)
 

@@ -140,8 +140,10 @@ NOISE = re.compile(
     re.IGNORECASE,
 )
 LONGEST = 400
-ELSE = "As ansible_user on the host: `sudo -n true`, `python3 -V`. Then, on it alone: ansible-playbook "
-"playbooks/preflight.yml -vvv"
+ELSE = (
+    "As ansible_user on the host: `sudo -n true`, `python3 -V`. Then, on it alone: ansible-playbook "
+    "playbooks/preflight.yml -vvv"
+)
 
 
 def contact_failure(result: Mapping[str, Any], variables: Mapping[str, Any] | None = None) -> dict[str, str]:

@@ -8,23 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.utils.unsafe_proxy import wrap_var
-from ansible_collections.gpuwright.node.plugins.filter.contact_failure import contact_failure
 from ansible_collections.gpuwright.node.plugins.filter.package_failure import package_failure
-from ansible_collections.gpuwright.node.plugins.filter.reach_failure import reach_failure
-from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run
-from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
+from ansible_collections.gpuwright.node.plugins.plugin_utils.preflight_rows import stopping_row, told_rows
 
-TASK_RESULTS = (
-    "__preflight_variables",
-    "__preflight_contact",
-    "__preflight_probe",
-    "__preflight_answer",
-    "__preflight_lists",
-    "__preflight_rehearsal",
-    "__preflight_checks",
-    "__preflight_bundle",
-    "__preflight_bundle_part",
-)
+# Of the steps that a host has only where it is looked at more closely.
+TASK_RESULTS = ("__preflight_lists", "__preflight_rehearsal", "__preflight_checks")
 
 
 def preflight_problems(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -35,74 +23,20 @@ def preflight_problems(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
     found = []
     for variables in hosts:
         results = {name: variables.get(name) or {} for name in TASK_RESULTS}
-        rows = _rows(results, variables)
-        name = variables["inventory_hostname"]
-        found += [{"host": name, **with_id(row), "next": told(row["next"])} for row in rows]
-    return found
-
-
-def with_id(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with its fault's id (docs/faults.md) in brackets behind the problem, as all messages have theirs."""
-    fault = row.get("id")
-    found = {name: value for name, value in row.items() if name != "id"}
-    if fault:
-        found["problem"] = f"{row['problem']} [{fault}]"
-    if fault and row.get("common"):
-        found["common"] = {**row["common"], "problem": f"{row['common']['problem']} [{fault}]"}
+        read = (variables.get("gpu_node_preflight") or {}).get("rows", [])
+        found += told_rows(variables["inventory_hostname"], [*read, *_rows(results, variables)])
     return found
 
 
 def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict[str, Any]]:
-    said = results["__preflight_variables"]
-    rows = [
-        _row("", line, "inventory", "Correct the variable in the inventory or on the command line.")
-        for line in str(said.get("msg", "")).splitlines()
-        if said.get("evaluated_to") is False and line
-    ]
-    probe = results["__preflight_probe"]
-    if probe.get("unreachable"):
-        rows.append({**reach_failure(_message(probe), variables["inventory_hostname"], variables), "stops": True})
-    elif probe and not probe.get("skipped") and "gpu_node" not in probe.get("ansible_facts", {}):
-        rows.append({**contact_failure(probe, variables), "stops": True})
-    elif results["__preflight_contact"].get("failed"):
-        rows.append({**contact_failure(results["__preflight_contact"], variables), "stops": True})
-    answer = results["__preflight_answer"]
-    for conflict in answer.get("conflicts", []):
-        ways = [", ".join(f'{pin}: "{value}"' for pin, value in choice.items()) for choice in conflict["variables"]]
-        step = "Set one of: " + "; or ".join(ways) if ways else "No change of one pin helps; see docs/compatibility.md."
-        rows.append(_row("plan.conflict", conflict["what"], " + ".join(conflict["clash"]) or "inventory", step))
-    if answer.get("msg") and not answer.get("conflicts") and not answer.get("skipped"):
-        rows.append(
-            _row(
-                "plan.failed",
-                "No plan could be made",
-                _message(answer),
-                "This is a fault of the matrix or the probe; report it.",
-            )
-        )
     # If apt cannot read its lists, that is the problem; what it found in the old ones does not count.
     lists = results["__preflight_lists"]
     rehearsal = lists if lists.get("msg") else results["__preflight_rehearsal"]
     # The task itself never fails: a failure shows in dnf's return code, or in apt giving any message at all.
     by_apt = variables.get("gpu_node", {}).get("os", {}).get("family") == "debian"
-    if rehearsal.get("failures") or rehearsal.get("rc", 0) != 0 or (by_apt and rehearsal.get("msg")):
-        rows.append(_repository_row(rehearsal, variables["gpu_node"], variables["gpu_node_plan"]))
-    kept = ("__preflight_bundle", "__preflight_bundle_part", "__preflight_checks")
-    rows += _lock_rows(probe.get("ansible_facts", {}).get("gpu_node", {}).get("lock") or {})
-    return rows + [row for name in kept for row in results[name].get("problems", [])]
-
-
-def _lock_rows(lock: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A remark if another run is changing the host, by the record that the probe read; the lock is taken later."""
-    holder = lock.get("holder")
-    if holder and holder["run"] != operator_run.claim()["run"] and operator_run.state_of(holder) != operator_run.GONE:
-        problem = f"It is being changed by {operator_run.holder_words(holder)}, so what is read meanwhile may change"
-    elif lock.get("damaged"):
-        problem = "It is not known whether another run is changing it"
-    else:
-        return []
-    step = "Wait until that run has ended: a run that changes something leaves this host out until then."
-    return [{**_row("operator.busy", problem, str(lock.get("damaged") or ""), step), "stops": False}]
+    failed = rehearsal.get("failures") or rehearsal.get("rc", 0) != 0 or (by_apt and rehearsal.get("msg"))
+    rows = [_repository_row(rehearsal, variables["gpu_node"], variables["gpu_node_plan"])] if failed else []
+    return rows + results["__preflight_checks"].get("problems", [])
 
 
 def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +56,7 @@ def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan:
             " release, or `subscription-manager release --set`; Rocky, Alma: the vault; Debian: snapshot.debian.org);"
             " (2) set system_kernel_allow_update: true to move this node to the newest kernel (one more reboot)."
         )
-    return _row("packages.unavailable", problem, f"a dry run of `{manager} install {' '.join(names)}`", step)
+    return stopping_row("packages.unavailable", problem, f"a dry run of `{manager} install {' '.join(names)}`", step)
 
 
 def repository_step(os_id: str, repositories: Mapping[str, Mapping[str, str]]) -> str:
@@ -136,14 +70,6 @@ def repository_step(os_id: str, repositories: Mapping[str, Mapping[str, str]]) -
         f"Enable them: `subscription-manager repos {enable}`; on a cloud image (RHUI): "
         f"`dnf config-manager --set-enabled {cloud}`."
     )
-
-
-def _row(fault: str, problem: str, evidence: str, step: str) -> dict[str, Any]:
-    return {"id": fault, "problem": problem, "evidence": evidence, "next": step, "stops": True}
-
-
-def _message(result: Mapping[str, Any]) -> str:
-    return re.sub(r"\s+", " ", str(result.get("msg", ""))).strip()[:600]
 
 
 def left_out(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -171,14 +97,9 @@ def left_out(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return wrap_var(told)
 
 
-def common_problems(results: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What is wrong with the variables of every host, from the results of the first check of all hosts of the run."""
-    of_hosts = [
-        [line for line in str(result.get("msg", "")).splitlines() if line]
-        if result.get("evaluated_to") is False
-        else []
-        for result in results
-    ]
+def common_problems(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is wrong with the variables of every host, from C(gpu_node_preflight) of all hosts of the run."""
+    of_hosts = [list(one.get("variables", [])) for one in found]
     return [line for line in (of_hosts or [[]])[0] if all(line in lines for lines in of_hosts)]
 
 

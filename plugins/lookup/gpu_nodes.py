@@ -13,12 +13,13 @@ description:
     variable that is internal to a role.
   - C(--syntax-check) needs no host, so it stops on nothing.
   - With a layer, only the hosts on which one of its roles has something to do, as the role preflight has found in an
-    earlier play of the run. Where there is none, the play has no hosts, which is no error.
+    earlier play of the run; with C(preflight), only those that no play of the run has read before. Where there is none,
+    the play has no hosts, which is no error.
 options:
   layer:
     description: Layer whose roles the play lists.
     type: str
-    choices: [system, framework, model]
+    choices: [preflight, system, framework, model]
 """
 EXAMPLES = """
 - name: Every GPU node
@@ -58,6 +59,8 @@ OLDEST_ANSIBLE_CORE = (2, 16)
 LAYERS = ("preflight", "system", "framework", "model", "verify")
 # Parts of a layer that are useful to run alone.
 PARTS = ("report",)
+# Facts of a host that an earlier play of the run has read, or has left out.
+READ = {"gpu_node_plan", "gpu_node_left_out"}
 SPECIAL_TAGS = ("all", "always", "never", "tagged", "untagged")
 
 
@@ -141,8 +144,19 @@ class LookupModule(LookupBase):
         packed_modules.use()
         self.set_options(var_options=variables, direct=kwargs)
         layer = self.get_option("layer")
-        left = unsettled_hosts(layer, selected, variables.get("hostvars", {})) if layer else selected
+        left = hosts_of(layer, selected, variables) if layer else selected
         return [group] if left == selected else left or [NOBODY]
+
+
+def hosts_of(layer: str, hosts: list[str], variables: Mapping[str, Any]) -> list[str]:
+    """Those of the hosts that a play of this layer is for."""
+    known = variables.get("hostvars", {})
+    if layer != "preflight":
+        return unsettled_hosts(layer, hosts, known)
+    # The page alone (--tags report) is made from saved reports, for which no host is contacted.
+    if not set(variables.get("ansible_run_tags", [])) - set(PARTS):
+        return []
+    return [name for name in hosts if not READ & set(known.get(name) or ())]
 
 
 def unsettled_hosts(layer: str, hosts: Iterable[str], hostvars: Mapping[str, Any]) -> list[str]:

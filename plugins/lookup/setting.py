@@ -30,6 +30,7 @@ _raw:
 """
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +46,16 @@ def defaults(roles: Path = ROLES) -> dict[str, Any]:
     return {name: option["default"] for each in options for name, option in each.items()}
 
 
+def value_of(name: str, variables: Mapping[str, Any], templar: Any) -> Any:
+    """The value of the variable for the host that has these variables. AnsibleLookupError for one that no role has."""
+    known = defaults()
+    if name not in known:
+        raise AnsibleLookupError(f"no role of gpuwright.node has a variable {name}")
+    return templar.template(variables.get(name, known[name]), fail_on_undefined=True)
+
+
 class LookupModule(LookupBase):
     """`lookup('gpuwright.node.setting', 'system_training_user')`."""
 
     def run(self, terms: list, variables: dict | None = None, **kwargs: object) -> list[Any]:
-        known, found = defaults(), []
-        for name in terms:
-            if name not in known:
-                raise AnsibleLookupError(f"no role of gpuwright.node has a variable {name}")
-            given = (variables or {}).get(name, known[name])
-            found.append(self._templar.template(given, fail_on_undefined=True))
-        return found
+        return [value_of(name, variables or {}, self._templar) for name in terms]

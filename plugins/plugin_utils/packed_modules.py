@@ -20,7 +20,7 @@ import shutil
 import stat
 import tempfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import ansible
@@ -43,14 +43,16 @@ def use() -> None:
     """
     home, used = Path(C.config.get_config_value("ANSIBLE_HOME")).expanduser(), Path(C.DEFAULT_LOCAL_TMP)
     if not any(Path(path).is_dir() for path in C.DEFAULT_MODULE_UTILS_PATH or ()):
-        _use(home / FOLDER / _key(), used / "ansiballz_cache")
+        _use(home / FOLDER, used / "ansiballz_cache")
 
 
 @functools.cache
-def _use(kept: Path, used: Path) -> None:
-    copy(kept, used)
+def _use(folder: Path, used: Path) -> None:
+    """Once a run, although each play calls it: reading the code takes longer than the rest."""
+    key = _key()
+    copy(folder / key, used)
     # Called before Ansible removes the folder of the run, for which it asked earlier. Workers end without any of this.
-    atexit.register(keep, used, kept)
+    atexit.register(keep, used, folder / key, lambda: _key() == key)
 
 
 def copy(kept: Path, used: Path) -> None:
@@ -65,11 +67,14 @@ def copy(kept: Path, used: Path) -> None:
         os.utime(kept)
 
 
-def keep(used: Path, kept: Path, most: int = MOST_KEPT) -> None:
-    """Keep what this run has packed, and of earlier code no more than so many folders."""
+def keep(used: Path, kept: Path, unchanged: Callable[[], bool], most: int = MOST_KEPT) -> None:
+    """Keep what this run has packed, and of earlier code no more than so many folders.
+
+    unchanged  whether the code is still that for which the folder `kept` is named
+    """
     with contextlib.suppress(OSError):
         new = [file for file in packed(used) if not is_whole(kept / file.name)]
-        if not new:
+        if not new or not unchanged():
             return
         for folder in (kept.parent, kept):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -24,6 +24,33 @@ ON_NODE = "/var/lib/gpuwright/bundle"
 ROLES = {EPEL: "system_kernel_epel", NVIDIA: "system_driver_repository"}
 
 
+def cache_folder() -> Path:
+    """Where it is remembered which files were read, as XDG says."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuwright/bundles"
+
+
+def found_in_bundle(
+    folder: Path, signer: str, host: str, question: Mapping[str, Any], now: datetime.datetime
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What the bundle has for the question, as facts, and what is wrong, as rows of preflight's table.
+
+    signer    fingerprint of the key that signs bundles
+    question  what the host's plan needs of a bundle; empty verifies the bundle alone
+    """
+    try:
+        listing = listing_of(folder, signer, now, cache_folder())
+        if not question:
+            return {}, []
+        entry = entry_for(listing, host, question)
+    except BundleError as error:
+        row = error.row
+        return {}, [row]
+    except OSError as error:
+        step = "Look at that on the controller"
+        return {}, [BundleError("bundle.missing", "The bundle cannot be read", str(error), step).row]
+    return {"gpu_node_bundle": part_of(listing, entry, folder), **variables_of(listing, entry)}, []
+
+
 def listing_of(folder: Path, fingerprint: str, now: datetime.datetime, cache: Path) -> Listing:
     """The list of a bundle that is whole.
 

@@ -14,7 +14,7 @@ Things = list[Thing]
 ACCOUNTS = ("/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/subuid", "/etc/subgid")
 # They change only the controller, ask nothing of the node, or their answer is among the settings or the probe's facts.
 OF_NO_NODE = {
-    "add_host", "assert", "bundle_use", "debug", "fail", "gpu_plan", "gpu_probe", "group_by", "import_role",
+    "add_host", "assert", "debug", "fail", "gpu_plan", "gpu_probe", "group_by", "host_plan", "import_role",
     "import_tasks", "include_role", "include_tasks", "include_vars", "meta", "set_fact", "validate_argument_spec",
     "workload_info",
     # Of the verification, in every run.

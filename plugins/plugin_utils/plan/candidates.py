@@ -43,6 +43,11 @@ NVIDIA, DISTRIBUTION = "nvidia", "distribution"
 NVIDIA_TITLE = "NVIDIA's repository"
 
 
+def pin_label(name: str, value: str) -> str:
+    """A pin as written in the inventory: system_driver_branch "590"."""
+    return f'{PINS[name]} "{value}"'
+
+
 class Candidate(NamedTuple):
     """One value that a part of the plan could have.
 

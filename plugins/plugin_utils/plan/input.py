@@ -15,9 +15,8 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
     version_key,
 )
 
-from .candidates import AT_LEAST, CPU_BUILD, PINS, Candidate, accepts
+from .candidates import AT_LEAST, CPU_BUILD, PINS, Candidate, accepts, pin_label
 from .clash import conflict
-from .labels import pin_label
 from .names import newest_release
 from .rules import Gpu
 from .unknown import is_released

@@ -10,7 +10,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from .candidates import CPU_BUILD, GPU_KINDS, KINDS, ON_DEMAND, PINS, Candidate, candidates_of_all, list_candidates
+from .candidates import (
+    CPU_BUILD,
+    GPU_KINDS,
+    KINDS,
+    ON_DEMAND,
+    PINS,
+    Candidate,
+    candidates_of_all,
+    list_candidates,
+    pin_label,
+)
 from .clash import conflict, find_conflicts, with_choice
 from .facts import Fact
 from .input import (
@@ -23,7 +33,6 @@ from .input import (
     unknown_pins,
     unsupported_host,
 )
-from .labels import pin_label
 from .names import newest_release
 from .platforms import platform_of
 from .result import describe, requirements

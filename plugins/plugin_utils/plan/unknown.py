@@ -17,9 +17,8 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
     version_key,
 )
 
-from .candidates import AT_LEAST, CPU_BUILD, ON_DEMAND, as_sentence
+from .candidates import AT_LEAST, CPU_BUILD, ON_DEMAND, as_sentence, pin_label
 from .clash import MOST_CHOICES, conflict, value_in
-from .labels import pin_label
 from .search import Problem
 
 FOLDER = "roles/preflight/files/matrix/"

@@ -19,6 +19,7 @@ VALUES = (
     "plugins/filter/contact_failure.py",
     "plugins/filter/reach_failure.py",
     "plugins/filter/problems.py",
+    "plugins/plugin_utils/preflight_rows.py",
     "plugins/plugin_utils/bundle",
 )
 

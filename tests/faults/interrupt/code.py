@@ -152,10 +152,20 @@ def exercised(step: Step) -> list[Path]:
         for path in role_files(role):
             files.add(path)
             for word in called(path):
-                for kind in KINDS:
-                    plugin = PLUGINS / kind / f"{word}.py"
-                    files |= imported(plugin) if plugin.is_file() else frozenset()
+                files |= plugins(word)
     return sorted(files)
+
+
+def plugins(word: str) -> set[Path]:
+    """The plug-ins of this name with all that they import; an action names the modules that it sends to the node."""
+    files: set[Path] = set()
+    for kind in KINDS:
+        plugin = PLUGINS / kind / f"{word}.py"
+        if plugin.is_file():
+            files |= imported(plugin)
+            names = re.findall(r'_execute_module\("gpuwright\.node\.(\w+)"', plugin.read_text())
+            files |= set().union(*(plugins(name) for name in names if name != word))
+    return files
 
 
 def brought(step: Step) -> str:

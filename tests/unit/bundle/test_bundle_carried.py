@@ -69,7 +69,7 @@ def test_the_archive_has_what_a_controller_needs_and_nothing_of_the_operator(bui
     with tarfile.open(built) as file:
         names = file.getnames()
     assert not [name for name in names if name.split("/")[0] in NOT_CARRIED or name.endswith(".pyc")]
-    for name in ("playbooks/site.yml", "library/bundle_use.py", "requirements/controller.lock"):
+    for name in ("playbooks/site.yml", "library/host_plan.py", "requirements/controller.lock"):
         assert name in names
     assert len([name for name in names if re.fullmatch(rf"{collection.WHEELS}/\w+/gan_trainer-.*\.whl", name)]) == 1
 

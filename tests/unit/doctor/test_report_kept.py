@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import checks_of
 from conftest import REPOSITORY
 from gpuwright.verdict.report import write_json
 from own_collection import own_collection, own_module
@@ -80,10 +81,16 @@ def test_a_report_is_kept_as_the_node_has_it_and_the_one_before_beside_it(site: 
 
 
 def test_what_is_in_the_file_is_not_in_the_answer_too(site: Site) -> None:
-    bad, good = ({"id": name, "status": status} for name, status in (("gpu.ecc", "FAIL"), ("gpu.count", "PASS")))
+    bad, good = (
+        {"id": name, "status": status, "message": f"of {name}", "action": ""}
+        for name, status in (("gpu.ecc", "FAIL"), ("gpu.count", "PASS"))
+    )
     said = site.verify({**REPORT, "verdict": "FAIL", "checks": [bad, good]}, "-v")
     assert "a5-01.json" in said and "readings" not in said and "smoke" not in said
-    assert said.count("gpu.ecc") == 2 and said.count("gpu.count") == 1, "in the checks, and in the fact"
+    assert "FAIL gpu.ecc: of gpu.ecc" in said and "gpu.count" not in said, "what failed is in the fact"
+    kept = {"dest": str(site.reports / "a5-01.json")}
+    assert checks_of(kept) == checks_of({"checks": [bad, good]}) == [bad, good]
+    assert checks_of({"dest": str(site.folder / "nowhere")}) == []
 
 
 def test_check_mode_keeps_nothing_on_the_controller(site: Site) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuwright.node.plugins.filter import contact_failure as contact
 from ansible_collections.gpuwright.node.plugins.filter import problems
+from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_rows as rows_of
 from conftest import REPOSITORY
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
@@ -172,7 +173,7 @@ FULL = "mkdir: cannot create directory ‘/home/admin/.ansible/tmp/ansible-tmp-1
 )
 def test_a_host_that_takes_no_file_is_reached(said: str, problem: str, step: str) -> None:
     """Ansible says unreachable of both."""
-    probe = {"unreachable": True, "msg": said, "changed": False}
-    rows = problems.preflight_problems([{"inventory_hostname": "a5-01", "__preflight_probe": probe}])
+    found = {"rows": [rows_of.unreached_row(said, "a5-01", {})]}
+    rows = problems.preflight_problems([{"inventory_hostname": "a5-01", "gpu_node_preflight": found}])
     assert len(rows) == 1 and problem in rows[0]["problem"] and step in rows[0]["next"], rows
     assert rows[0]["stops"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import re
 import subprocess
@@ -17,6 +18,8 @@ from own_collection import own_module
 MODULE = f"{packed_modules.OURS}workload_info-ZIP_DEFLATED"
 # An archive without files, as Ansible writes one.
 PAYLOAD = base64.b64encode(b"PK\x05\x06" + bytes(18))
+# Whether the code is still the one for which a folder is named.
+UNCHANGED = functools.partial(bool, 1)
 PLAY = """
 - hosts: "{{ lookup('gpuwright.node.gpu_nodes') }}"
   gather_facts: false
@@ -88,7 +91,7 @@ def test_a_group_of_users_who_write_to_each_others_files_does_not_write_to_these
     (tmp_path / "used" / MODULE).write_bytes(PAYLOAD)
     before = os.umask(0o002)
     try:
-        packed_modules.keep(tmp_path / "used", tmp_path / "home/modules/key")
+        packed_modules.keep(tmp_path / "used", tmp_path / "home/modules/key", UNCHANGED)
     finally:
         os.umask(before)
     packed_modules.copy(tmp_path / "home/modules/key", tmp_path / "now")
@@ -143,13 +146,21 @@ def test_folders_that_were_used_last_stay(tmp_path: Path) -> None:
     (used / f"{MODULE}-part").write_bytes(PAYLOAD)
     (used / "ansible.modules.ping-ZIP_DEFLATED").write_bytes(PAYLOAD)
     for age, name in enumerate(("newest", "second", "third", "oldest")):
-        packed_modules.keep(used, home / name, most=9)
+        packed_modules.keep(used, home / name, UNCHANGED, most=9)
         os.utime(home / name, (10**9 - age, 10**9 - age))
     packed_modules.copy(home / "oldest", tmp_path / "now")
-    packed_modules.keep(used, home / "new", most=3)
+    packed_modules.keep(used, home / "new", UNCHANGED, most=3)
     assert sorted(path.name for path in home.iterdir()) == ["new", "newest", "oldest"]
     assert [path.name for path in (home / "new").iterdir()] == [MODULE]
     assert (tmp_path / "now" / MODULE).read_bytes() == PAYLOAD
+
+
+def test_code_that_was_changed_during_the_run_is_not_kept_under_its_old_name(tmp_path: Path) -> None:
+    used = tmp_path / "used"
+    used.mkdir()
+    (used / MODULE).write_bytes(PAYLOAD)
+    packed_modules.keep(used, tmp_path / "home/key", lambda: False)
+    assert not (tmp_path / "home").exists()
 
 
 def test_a_disk_that_is_full_or_read_only_is_no_reason_to_fail(tmp_path: Path) -> None:
@@ -157,7 +168,7 @@ def test_a_disk_that_is_full_or_read_only_is_no_reason_to_fail(tmp_path: Path) -
     used.mkdir()
     (used / MODULE).write_bytes(PAYLOAD)
     (tmp_path / "a file").write_text("")
-    packed_modules.keep(used, tmp_path / "a file/key")
+    packed_modules.keep(used, tmp_path / "a file/key", UNCHANGED)
     packed_modules.copy(tmp_path / "a file/key", used)
 
 

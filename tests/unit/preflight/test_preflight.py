@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpuwright.node.plugins.filter import problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run
+from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_rows as rows_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from gpuwright.preflight.host_checks import find_problems, read_facts
 from test_plan_questions import MATRIX, ask, make_host
@@ -270,10 +271,13 @@ def test_all_problems_of_all_hosts_are_one_table() -> None:
     made = copy.deepcopy(plan())
     made["kernel"]["devel"] = ["kernel-devel-4.18.0-1.el8.x86_64"]
     hosts = [
-        {"inventory_hostname": "good", "__preflight_probe": {"ansible_facts": {"gpu_node": {}}}},
-        {"inventory_hostname": "away", "__preflight_probe": {"unreachable": True, "msg": "no route"}},
-        {"inventory_hostname": "typo", "__preflight_variables": {"evaluated_to": False, "msg": "one\ntwo"}},
-        {"inventory_hostname": "clash", "__preflight_answer": {"conflicts": conflict, "msg": "No plan"}},
+        {"inventory_hostname": "good", "gpu_node_preflight": {"rows": []}},
+        {"inventory_hostname": "away", "gpu_node_preflight": {"rows": [rows_of.unreached_row("no route", "away", {})]}},
+        {"inventory_hostname": "typo", "gpu_node_preflight": {"rows": rows_of.variable_rows(["one", "two"])}},
+        {
+            "inventory_hostname": "clash",
+            "gpu_node_preflight": {"rows": rows_of.plan_rows({"conflicts": conflict, "msg": "No plan"})},
+        },
         {
             "inventory_hostname": "stale",
             "__preflight_rehearsal": dnf,
@@ -294,8 +298,8 @@ def test_all_problems_of_all_hosts_are_one_table() -> None:
 
 
 def lock_rows(holder: dict[str, Any] | None, damaged: str = "") -> list[dict[str, Any]]:
-    probe = {"ansible_facts": {"gpu_node": {"lock": {"holder": holder, "damaged": damaged}}}}
-    return problems.preflight_problems([{"inventory_hostname": "a5-01", "__preflight_probe": probe}])
+    rows = rows_of.lock_rows({"holder": holder, "damaged": damaged})
+    return problems.preflight_problems([{"inventory_hostname": "a5-01", "gpu_node_preflight": {"rows": rows}}])
 
 
 def test_another_run_on_the_host_is_a_remark() -> None:
@@ -353,8 +357,8 @@ def test_work_on_the_gpus_is_the_row_that_is_busy() -> None:
     ],
 )
 def test_what_is_wrong_on_every_host(hosts: list[list[str] | None], common: list[str]) -> None:
-    results = [{"evaluated_to": not lines, "msg": "\n".join(lines or ["fine"])} for lines in hosts]
-    assert problems.common_problems(results) == common
+    found: list[dict[str, Any]] = [{"rows": []} if lines is None else {"variables": lines} for lines in hosts]
+    assert problems.common_problems(found) == common
 
 
 def test_the_same_remarks_of_many_hosts_are_told_once() -> None:

@@ -44,7 +44,7 @@ MODULE_REFUSALS = {
     ): "by hand: the operating system's reason (full, read-only), a rerun",
     ("bundle_packages", "This machine has no dnf"): "by hand: another machine goes into bundle_builders",
     ("bundle_packages", "Packages for the bundle cannot"): "by hand: the operating system's reason, a rerun",
-    ("bundle_use", "bundle_use runs on the controller"): ARGUMENT,
+    ("host_plan", "host_plan begins on the controller"): ARGUMENT,
     ("package_sources", "The node's repositories cannot"): "by hand: the operating system's reason, a rerun",
     (
         "dnf_module_stream",
@@ -113,6 +113,7 @@ MODULE_REFUSALS = {
     ): "by hand: the key in the way and what becomes of it are named (test_mok_request.py)",
     ("nvidia_smi_info", "str(error)"): ARGUMENT,
     ("operator_lock", "operator_lock was asked without"): ARGUMENT,
+    ("operator_lock", "left_out_message"): "the end of the run prints the host's own step (test_operator_lock.py)",
     ("operator_lock", "The lock of one run at a time"): "by hand: root makes room in /run, a rerun goes on",
     (
         "operator_lock",

@@ -223,11 +223,12 @@ def test_an_environment_that_the_trainer_waits_for_is_not_the_current_one_yet(en
 )
 def test_the_cards_are_not_tried(site: Site, busy: str, device: str, variables: dict, tried: bool, looks: int) -> None:
     asked = f"open({str(site.folder / 'smoke')!r}, 'w').write(json.dumps(arguments))"
-    facts = {"gpu_node_verdict": {"verdict": "PASS", "findings": []}}
+    facts = {"gpu_node_verdict": {"verdict": "PASS", "findings": [], "message": "Verdict PASS"}}
     site.module("gpu_verify", f"({asked}, {{'changed': False, 'verdict': 'PASS', 'ansible_facts': {facts}}})[1]")
     site.module("report_page", "{'changed': False, 'path': '/x'}")
     known = {"verify_smoke_device": device, "__verify_held": {}}
-    assert site.play([busy], [include("verify", "judge")], **known, **variables) == 0, site.log
+    tasks = [include("verify", "busy"), include("verify", "judge")]
+    assert site.play([busy], tasks, **known, **variables) == 0, site.log
     arguments = json.loads((site.folder / "smoke").read_text())
     assert ("smoke_test" in arguments) is tried and len(site.looks) == looks
     assert arguments.get("smoke") == (None if tried else {"busy": ALICE})

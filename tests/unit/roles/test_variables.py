@@ -373,5 +373,6 @@ def test_the_filter_knows_the_variables_of_roles_by_their_names() -> None:
 def test_variables_of_every_role_that_a_play_lists_are_checked() -> None:
     known = yaml.safe_load((REPOSITORY / "roles/preflight/vars/main.yml").read_text())["__preflight_roles"]
     layers = [(REPOSITORY / f"playbooks/{name}.yml").read_text() for name in ("system", "framework", "model", "verify")]
-    listed = {role for text in layers for role in re.findall(r"- role: gpuwright\.node\.(\w+)", text)}
+    listed = {role for text in layers for role in re.findall(r"(?:- role|  name): gpuwright\.node\.(\w+)", text)}
+    assert {"system_driver", "verify"} <= listed
     assert listed - set(known) == set()

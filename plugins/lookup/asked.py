@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host's plan must know besides the host itself, and the environment that the plan makes."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: asked
+author: The gpuwright developers (@gpuwright)
+version_added: "1.0.0"
+short_description: What the inventory asks of a plan, and the environment that results
+description:
+  - For the options of M(gpuwright.node.gpu_plan), and for what is checked before the plan is carried out.
+options:
+  _terms:
+    description:
+      - C(pins), C(locks) and C(also) are options of M(gpuwright.node.gpu_plan); C(also) needs the fact C(gpu_node).
+      - C(circumstances) is C(also) without what the host lacks.
+      - C(environment) is what the role framework_pytorch builds for the fact C(gpu_node_plan) - C(name) of its folder,
+        C(lock), the text of its lock files, and C(beside), as P(gpuwright.node.package_lock#lookup) returns it.
+    type: list
+    elements: str
+    choices: [pins, locks, also, circumstances, environment]
+    required: true
+"""
+EXAMPLES = """
+- name: Decide the plan
+  gpuwright.node.gpu_plan:
+    matrix: "{{ role_path }}/files/matrix"
+    also: "{{ lookup('gpuwright.node.asked', 'also') }}"
+    pins: "{{ lookup('gpuwright.node.asked', 'pins') }}"
+"""
+RETURN = """
+_raw:
+  description: One answer for each term.
+  type: list
+  elements: raw
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleLookupError
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.loader import lookup_loader
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.lookup import package_lock
+from ansible_collections.gpuwright.node.plugins.lookup.setting import value_of
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.asked import Asked
+
+
+def asked(variables: Mapping[str, Any], templar: Any, loader: Any) -> Asked:
+    """Of the host with these variables; templar and loader are those of the lookup or action."""
+    files = lookup_loader.get("file", loader=loader, templar=templar)
+    known = dict(variables)
+    beside = package_lock.LookupModule(loader=loader, templar=templar)
+    return Asked(
+        lambda name: value_of(name, variables, templar),
+        lambda path: files.run([path], known)[0],
+        lambda packages, **about: beside.run([packages], known, **about)[0],
+        variables,
+    )
+
+
+class LookupModule(LookupBase):
+    """`lookup('gpuwright.node.asked', 'pins')`."""
+
+    def run(self, terms: list, variables: dict | None = None, **kwargs: object) -> list[Any]:
+        known = variables or {}
+        of_host = asked(known, self._templar, self._loader)
+
+        def circumstances() -> dict[str, Any]:
+            return of_host.circumstances(boolean(of_host.setting("preflight_judges_only"), strict=False))
+
+        answers: dict[str, Callable[[], Any]] = {
+            "pins": of_host.pins,
+            "locks": of_host.locks,
+            "circumstances": circumstances,
+            "also": lambda: {**circumstances(), **of_host.hardware(known["gpu_node"])},
+            "environment": lambda: of_host.environment(known["gpu_node_plan"]),
+        }
+        for term in terms:
+            if term not in answers:
+                raise AnsibleLookupError(f"asked does not know {term!r}; it knows {', '.join(answers)}")
+        return [answers[term]() for term in terms]

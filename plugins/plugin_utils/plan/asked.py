@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plan must know besides the host itself: what the inventory asks for, and the environment that results.
+
+In Python and not in variables of a role: Ansible compiles every template anew for each host and task.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from .candidates import PINS
+from .matrix import CARDS, SHIPPED, read_matrix
+from .question import imagined_host
+
+LOCKS = SHIPPED.parents[2] / "framework_pytorch/files/locks"
+
+
+class Asked:
+    """Of one host.
+
+    setting    the value of a public variable of any role, or its default
+    text_of    the text of a file of the controller, as the lookup `file` finds and reads it
+    beside     the lookup `package_lock`: the lock of the packages that are installed beside the plan's own
+    variables  the host's; what is used of them is no template: ansible_version, inventory_dir, playbook_dir
+    """
+
+    def __init__(
+        self,
+        setting: Callable[[str], Any],
+        text_of: Callable[[str], str],
+        beside: Callable[..., dict[str, Any]],
+        variables: Mapping[str, Any],
+    ) -> None:
+        self.setting = functools.cache(setting)
+        self._text_of, self._beside, self._variables = text_of, beside, variables
+
+    def pins(self) -> dict[str, Any]:
+        return {pin: self.setting(name) for pin, name in PINS.items()}
+
+    def circumstances(self, judged_only: bool) -> dict[str, Any]:
+        """`judged_only`: nothing is installed by this plan."""
+        hold = boolean(self.setting("system_driver_version_lock"), strict=False)
+        return {
+            "ansible_core": self._variables["ansible_version"]["full"],
+            "today": datetime.date.today().isoformat(),
+            "only_judged": judged_only,
+            "kernel_target": self.setting("system_kernel_target"),
+            "driver_guards": {"guards": self.setting("system_driver_guards"), "hold": hold},
+        }
+
+    def hardware(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        """The cards of an image: it is for servers with cards, whatever the machine has on which it is made."""
+        if node["gpus"]:
+            return {}
+        count, model = self.setting("verify_expected_gpu_count"), self.setting("verify_expected_gpu_model")
+        if not (self.setting("system_kernel_target") and model and int(count) > 0):
+            return {"gpus": []}
+        try:
+            releases = read_matrix(SHIPPED, without=[CARDS])["os_releases"]
+            return {"gpus": imagined_host(f"{count}x {model}", "", "", node["machine"], releases)["gpus"]}
+        except ValueError:
+            return {"gpus": []}
+
+    def locks(self) -> list[str] | None:
+        """The lock files that exist; whoever names their own is not asked for another."""
+        if self.setting("framework_pytorch_lock_file"):
+            return None
+        return sorted(path.name for path in LOCKS.glob("*.txt"))
+
+    def environment(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """What the role framework_pytorch will build for this plan, by the same words (a test compares).
+
+        `name` is that of its folder: what is built already takes no more space, and any other environment does. `lock`
+        is the text of all its lock files, and `beside` what is installed beside the plan's own packages.
+        """
+        own = self.setting("framework_pytorch_lock_file")
+        file = own or str(LOCKS / plan["pytorch"]["lock"])
+        base = self._text_of(file) if own or plan["pytorch"]["locked"] else "\n".join(plan["requirements"])
+        python = plan["python"]["version"]
+        folder = self._variables.get("inventory_dir")
+        beside = self._beside(
+            self.setting("framework_pytorch_packages"),
+            base_name=Path(file).name,
+            base=base,
+            python=python,
+            # A list of hosts on the command line has no folder, and Ansible then says None.
+            folder=self._variables["playbook_dir"] if str(folder or None) == "None" else folder,
+            locks=self.setting("framework_pytorch_locks_folder"),
+        )
+        lock = "\n".join(filter(None, [base, beside["text"]]))
+        name = hashlib.sha256(f"{python}\n{lock}".encode()).hexdigest()[:16]
+        return {"name": name, "lock": lock, "beside": beside}

@@ -164,7 +164,6 @@ SPEC = {
     "nvidia_smi_timeout": {"type": "float", "default": 30},
     "settled": {"type": "dict", "default": {}},
 }
-TOLD = ("verdict", "checks", "readings")
 
 
 def main() -> None:
@@ -180,7 +179,7 @@ def main() -> None:
         module.fail_json(msg=f"{error} [verify.expectations]")
     training = SmokeBeside(params["smoke_test"]) if params["smoke_test"] and not module.check_mode else None
     # Nothing is compiled in a module that was sent, so loading the checks takes a second: only once the training is on.
-    from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification import keep, verify
+    from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification import answer_of, keep, verify
     from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import record_settled
 
     report, smoke_seconds = verify(params, expectations, module.check_mode, training)
@@ -192,8 +191,8 @@ def main() -> None:
             module.fail_json(msg=f"the report cannot be written: {error} [verify.report]")
         if warning:
             module.warn(warning)
-    told = {name: report.pop(name) for name in TOLD}
-    module.exit_json(changed=False, smoke_seconds=smoke_seconds, report=report, **told)
+    for_file = bool(params["report_folder"]) and not module.check_mode
+    module.exit_json(changed=False, smoke_seconds=smoke_seconds, **answer_of(report, for_file))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpuwright.node.plugins.module_utils.doctor.scan.scope import is_scan, off_node
-from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import SCHEMA
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import SCHEMA, json_text
 from ansible_collections.gpuwright.node.plugins.plugin_utils import doctor_pyz
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import keep_report
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import verdict_fact
@@ -67,7 +67,7 @@ class ActionModule(ActionBase):
                 "msg": f"{error.filename or folder}: {error.strerror or error} [scan.report]",
             }
         found = {"verdict": report["verdict"], "checks": report["checks"], "report": report, "dest": str(dest)}
-        found["ansible_facts"] = verdict_fact(report)
+        found["ansible_facts"] = verdict_fact(report["verdict"], report["checks"])
         # A report is long, and a file.
         return {**result, "changed": False, "_ansible_verbose_override": True, **found}
 
@@ -115,4 +115,5 @@ def report_of(done: dict[str, Any]) -> dict[str, Any]:
 
 def keep(folder: Path, name: str, report: dict[str, Any]) -> Path:
     """The file in which the host's report is kept; a verification's report is never replaced by a scan's."""
-    return keep_report(folder, f"{name}.json" if off_node(report["expectations"]) else f"{name}.scan.json", report)
+    file = f"{name}.json" if off_node(report["expectations"]) else f"{name}.scan.json"
+    return keep_report(folder, file, json_text(report))

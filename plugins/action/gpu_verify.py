@@ -10,8 +10,6 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import keep_report
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import verdict_fact
 
-# The module answers with these beside the rest of its report.
-TOLD = ("verdict", "checks", "readings")
 OTHER_FOLDER = "make the folder writable, or name another with -e verify_report_dir=FOLDER"
 
 
@@ -24,17 +22,16 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         variables = task_vars or {}
         answer = self._execute_module("gpuwright.node.gpu_verify", self._task.args, task_vars=variables)
-        folder = self._task.args.get("report_folder")
-        if "verdict" in answer:
-            answer["ansible_facts"] = verdict_fact(answer)
-        if folder and "verdict" in answer and not self._task.check_mode:
-            report = {**answer["report"], **{name: answer[name] for name in TOLD}}
+        if "verdict" not in answer:
+            return {**result, **answer}
+        # Where the report is for a file, it comes as the text of that file, which nothing here takes apart.
+        text, findings = answer.pop("report_text", None), answer.pop("findings", [])
+        answer["ansible_facts"] = verdict_fact(answer["verdict"], answer.get("checks", findings))
+        if text is not None:
+            folder = self._task.args["report_folder"]
             try:
-                answer["dest"] = str(keep_report(Path(folder), f"{variables['inventory_hostname']}.json", report))
+                answer["dest"] = str(keep_report(Path(folder), f"{variables['inventory_hostname']}.json", text))
             except OSError as error:
                 where, why = error.filename or folder, error.strerror or error
                 answer |= {"failed": True, "msg": f"{where}: {why}; {OTHER_FOLDER} [verify.folder]"}
-            else:
-                # Ansible marks, copies and sends every word of an answer; these are in the file (`checks_of`).
-                del answer["report"], answer["readings"], answer["checks"]
         return {**result, **answer}

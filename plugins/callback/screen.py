@@ -158,13 +158,13 @@ class CallbackModule(Default):
         self._play_id = play._uuid
 
     def _show_play(self, name: str) -> None:
-        """Its number; a play whose layer was there before, and that is for nobody now, is none."""
+        """Its number; a play that goes on with a layer, or comes back to one for nobody, is no news."""
         names = list(dict.fromkeys(self._plays))
         number = names.index(name) + 1 if name in names else len(names)
         layered = name.lower().endswith(" layer") or len(names) > 1
-        if not (self._nobody and number <= self._number):
+        if number != self._number and not (self._nobody and number < self._number):
             self._show(f"{'Layer' if layered else 'Play'} {number} of {len(names)}: {layer_word(name)}")
-        self._number = number
+        self._number = max(number, self._number)
 
     def v2_playbook_on_no_hosts_matched(self) -> None:
         # A layer that has nothing to do on any host is no news.

@@ -13,13 +13,13 @@ description:
     variable that is internal to a role.
   - C(--syntax-check) needs no host, so it stops on nothing.
   - With a layer, only the hosts on which one of its roles has something to do, as the role preflight has found in an
-    earlier play of the run; with C(preflight), only those that no play of the run has read before. Where there is none,
-    the play has no hosts, which is no error.
+    earlier play of the run; with C(preflight), only those that no play of the run has read before, and with C(closer)
+    those that are to be looked at more closely. Where there is none, the play has no hosts, which is no error.
 options:
   layer:
     description: Layer whose roles the play lists.
     type: str
-    choices: [preflight, system, framework, model]
+    choices: [preflight, closer, system, framework, model]
 """
 EXAMPLES = """
 - name: Every GPU node
@@ -151,12 +151,20 @@ class LookupModule(LookupBase):
 def hosts_of(layer: str, hosts: list[str], variables: Mapping[str, Any]) -> list[str]:
     """Those of the hosts that a play of this layer is for."""
     known = variables.get("hostvars", {})
+    if layer == "closer":
+        return [name for name in hosts if is_to_be_looked_at(known.get(name) or {})]
     if layer != "preflight":
         return unsettled_hosts(layer, hosts, known)
     # The page alone (--tags report) is made from saved reports, for which no host is contacted.
     if not set(variables.get("ansible_run_tags", [])) - set(PARTS):
         return []
     return [name for name in hosts if not READ & set(known.get(name) or ())]
+
+
+def is_to_be_looked_at(known: Mapping[str, Any]) -> bool:
+    """Whether the role preflight has read the host, has more to look for there, and has not done so."""
+    looked = {"__preflight_checks", "gpu_node_left_out"} & set(known)
+    return not looked and not known.get("gpu_node_preflight", {"finished": True})["finished"]
 
 
 def unsettled_hosts(layer: str, hosts: Iterable[str], hostvars: Mapping[str, Any]) -> list[str]:

@@ -14,6 +14,9 @@ from typing import Any
 from ansible import context
 from ansible.plugins.callback import CallbackBase
 
+# What an action executes on the node under another name: it is reached first, and then a module is sent.
+ACTIONS = {"host_plan": ("raw", "gpu_probe")}
+
 
 class CallbackModule(CallbackBase):
     """A line is host, action, role, and whether the node was changed; what ran on the controller is left out."""
@@ -36,8 +39,9 @@ class CallbackModule(CallbackBase):
         role = task._role.get_name(include_role_fqcn=False) if task._role else ""
         for one in result._result.get("results", []) if task.loop else [result._result]:
             # A module says how it was invoked; raw and fetch are actions that talk to the node without one.
-            executed = "invocation" in one or task.action.rpartition(".")[2] in ("raw", "fetch")
-            if executed and not task.delegate_to:
-                line = [result._host.get_name(), task.action.rpartition(".")[2], role, bool(one.get("changed"))]
+            name = task.action.rpartition(".")[2]
+            executed = "invocation" in one or name in ("raw", "fetch")
+            for action in ACTIONS.get(name, (name,)) if executed and not task.delegate_to else ():
+                line = [result._host.get_name(), action, role, bool(one.get("changed"))]
                 with self._file.open("a") as file:
                     file.write(json.dumps(line) + "\n")

@@ -12,9 +12,12 @@ from ..checks.smoke.training import smoke_record
 from ..checks.waivers.report import with_waivers
 from ..training.smoke import SmokeBeside
 from ..training.smoke_history import busy_smoke, check_mode_smoke
-from ..verdict.check import QUICK
+from ..verdict.check import FAIL, QUICK, UNKNOWN
 from ..verdict.kept_file import FOLDER
-from ..verdict.report import REPORT_PATH, Record, make_report, now_utc, write_report
+from ..verdict.report import REPORT_PATH, Record, json_text, make_report, now_utc, write_report
+
+# Parts of a report that the module's answer has beside `report`.
+TOLD = ("verdict", "checks", "readings")
 
 
 class Verified(NamedTuple):
@@ -67,3 +70,15 @@ def keep(report: Record, report_path: Optional[str], verified_path: Optional[str
     except (OSError, ValueError) as error:
         return f"strikes are not counted: {error}"
     return ""
+
+
+def answer_of(report: Record, for_file: bool) -> Record:
+    """What `gpu_verify` answers with: the report in its parts, or, for a file of the controller, its text.
+
+    Ansible takes each word of an answer apart several times; with the text come only verdict and findings.
+    """
+    if for_file:
+        findings = [check for check in report["checks"] if check["status"] in (FAIL, UNKNOWN)]
+        return {"verdict": report["verdict"], "findings": findings, "report_text": json_text(report)}
+    told = {name: report[name] for name in TOLD}
+    return dict(told, report={name: value for name, value in report.items() if name not in TOLD})

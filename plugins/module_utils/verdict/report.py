@@ -65,9 +65,14 @@ def performance_record(reading: Optional[Record]) -> Optional[Record]:
     return dict(empty, problems=[reason])
 
 
+def json_text(value: Any) -> str:
+    """A record as it is in a file, for programs and people."""
+    return json.dumps(value, indent=2, sort_keys=True) + "\n"
+
+
 def write_json(path: str, value: Any) -> None:
     """Replace the file `path` with a record as JSON, in one step as `write_text` does."""
-    write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
+    write_text(path, json_text(value))
 
 
 def write_text(path: str, text: str) -> None:

@@ -15,7 +15,6 @@ from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check impor
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import (
     SCHEMA,
     read_json,
-    write_json,
     write_text,
 )
 
@@ -34,8 +33,8 @@ HEAD_BYTES = 1000
 MOST_LETTERS = 100
 
 
-def keep_report(folder: Path, name: str, report: dict[str, Any]) -> Path:
-    """Write the report as the file `name` of the folder, and move the one before it into `previous`. OSError."""
+def keep_report(folder: Path, name: str, text: str) -> Path:
+    """Write the report's text as the file `name` of the folder, and move the one before it into `previous`. OSError."""
     for place in (folder, folder / PREVIOUS):
         if not place.is_dir():
             place.mkdir(parents=True, exist_ok=True)
@@ -45,7 +44,7 @@ def keep_report(folder: Path, name: str, report: dict[str, Any]) -> Path:
     if file.is_file():
         shutil.copyfile(file, folder / PREVIOUS / name)
         (folder / PREVIOUS / name).chmod(0o644)
-    write_json(str(file), report)
+    write_text(str(file), text)
     return file
 
 

@@ -15,14 +15,15 @@ from typing import Any
 BAD = ("FAIL", "UNKNOWN")
 
 
-def verdict_fact(report: Mapping[str, Any]) -> dict[str, Any]:
-    """`{gpu_node_verdict: {verdict, findings, message}}` of a report.
+def verdict_fact(verdict: str, checks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """`{gpu_node_verdict: {verdict, findings, message}}` of a verdict and its checks, or those that are findings.
 
     findings  the checks that failed, or could not be judged      message  the verdict with these, and what to do
     """
-    findings = [check for check in report["checks"] if check["status"] in BAD]
-    fact = {"verdict": report["verdict"], "findings": findings, "message": message(report["verdict"], findings)}
-    return {"gpu_node_verdict": fact}
+    findings = [check for check in checks if check["status"] in BAD]
+    return {
+        "gpu_node_verdict": {"verdict": verdict, "findings": findings, "message": message(verdict, findings)},
+    }
 
 
 def message(verdict: str, findings: Sequence[Mapping[str, Any]]) -> str:

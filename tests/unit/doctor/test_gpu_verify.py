@@ -18,6 +18,7 @@ from ansible_collections.gpuwright.node.plugins.modules import gpu_verify
 from conftest import REPOSITORY
 from gpuwright.checks.all import run_checks
 from gpuwright.doctor.report_text import report_lines
+from gpuwright.doctor.verification import TOLD
 from gpuwright.training.smoke import OPTIONS
 from gpuwright.training.smoke_history import check_mode_smoke
 from gpuwright.verdict import report
@@ -325,5 +326,5 @@ def test_the_module_documents_every_parameter_and_result():
     blocks = {name: yaml.safe_load(getattr(gpu_verify, name)) for name in DOCUMENTS}
     assert_documented(blocks["DOCUMENTATION"]["options"], gpu_verify.SPEC)
     assert_documented(blocks["DOCUMENTATION"]["options"]["smoke_test"]["suboptions"], OPTIONS)
-    assert set(blocks["RETURN"]) == {*gpu_verify.TOLD, "smoke_seconds", "report", "dest", "ansible_facts"}
+    assert set(blocks["RETURN"]) == {*TOLD, "smoke_seconds", "report", "dest", "ansible_facts"}
     assert set(blocks["RETURN"]["checks"]["contains"]) == {*CHECK, "waived", "caused_by"}

@@ -14,11 +14,11 @@ import pytest
 import yaml
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import checks_of
 from conftest import REPOSITORY
+from gpuwright.doctor.verification import answer_of
 from gpuwright.verdict.report import write_json
 from own_collection import own_collection, own_module
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
-TOLD = ("verdict", "checks", "readings")
 REPORT = {"schema": 1, "host": "a5", "time": "2026-01-05T10:00:00Z", "verdict": "PASS", "checks": [], "smoke": None}
 REPORT |= {"readings": {"probe": {"name": "Ünïcode {{ 1 + 1 }}"}}, "expectations": {}}
 
@@ -33,8 +33,7 @@ class Site:
         action.symlink_to(REPOSITORY / "plugins/action/gpu_verify.py")
 
     def verify(self, report: dict[str, Any], *arguments: str, **options: Any) -> str:
-        rest = {name: value for name, value in report.items() if name not in TOLD}
-        answer = {"changed": False, "report": rest, **{name: report[name] for name in TOLD}}
+        answer = {"changed": False, **answer_of(report, for_file="--check" not in arguments)}
         program = f"#!{sys.executable}\n# WANT_JSON\nprint({json.dumps(answer)!r})\n"
         (own_collection(self.folder) / "plugins/modules/gpu_verify.py").write_text(program)
         task = {"name": "Check", "gpuwright.node.gpu_verify": {"report_folder": str(self.reports), **options}}

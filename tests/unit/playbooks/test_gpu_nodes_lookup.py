@@ -103,7 +103,7 @@ def test_refuses_an_older_ansible_core(version: str, fits: bool) -> None:
 
 def test_another_group_may_be_meant(tmp_path: Path) -> None:
     done = play(tmp_path, HOSTS, "-e", "gpuwright_hosts=other")
-    assert done.returncode == 0 and "play #2 (other): System layer" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "play #3 (other): System layer" in done.stdout, done.stdout + done.stderr
 
 
 def test_syntax_is_checked_without_an_inventory() -> None:
@@ -160,3 +160,26 @@ def test_a_host_of_which_nothing_is_known_has_something_to_do() -> None:
     roles = {"roles": ["model_trainer"]}
     known = {"a": {"gpu_node_settled": roles}, "b": {}, "c": {"gpu_node_settled": None}}
     assert LOOKUP.unsettled_hosts("model", ["a", "b", "c", "d"], known) == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "layers"),
+    [
+        ({}, {"preflight"}),
+        # An earlier play has left it out, for somebody's work: it is not read again.
+        ({"gpu_node_left_out": {"kind": "busy"}}, set()),
+        ({"gpu_node_plan": {}, "gpu_node_preflight": {"finished": True}}, set()),
+        ({"gpu_node_plan": {}, "gpu_node_preflight": {"finished": False}}, {"closer"}),
+        # No plan fits.
+        ({"gpu_node_preflight": {"finished": False}}, {"preflight", "closer"}),
+        ({"gpu_node_plan": {}, "gpu_node_preflight": {"finished": False}, "__preflight_checks": {}}, set()),
+    ],
+)
+def test_a_host_is_read_once_and_looked_at_more_closely_once(facts: dict[str, Any], layers: set[str]) -> None:
+    variables = {"hostvars": {"a": facts}, "ansible_run_tags": ["all"]}
+    assert {layer for layer in ("preflight", "closer") if LOOKUP.hosts_of(layer, ["a"], variables)} == layers
+
+
+@pytest.mark.parametrize(("tags", "hosts"), [(["report"], []), (["report", "verify"], ["a"]), (["all"], ["a"])])
+def test_the_page_alone_reads_no_host(tags: list[str], hosts: list[str]) -> None:
+    assert LOOKUP.hosts_of("preflight", ["a"], {"hostvars": {}, "ansible_run_tags": tags}) == hosts

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.gpuwright.node.plugins.lookup import gpu_nodes as LOOKUP

@@ -14,7 +14,9 @@ description:
   - C(--syntax-check) needs no host, so it stops on nothing.
   - With a layer, only the hosts on which one of its roles has something to do, as the role preflight has found in an
     earlier play of the run; with C(preflight), only those that no play of the run has read before, and with C(closer)
-    those that are to be looked at more closely. Where there is none, the play has no hosts, which is no error.
+    those that are to be looked at more closely. Where there is none, the play has no hosts, which is no error. Where
+    these are not all hosts, one of the others comes with them, since Ansible ends a run where all hosts of a play fail;
+    the role preflight ends the play for that host at once.
 options:
   layer:
     description: Layer whose roles the play lists.
@@ -152,13 +154,22 @@ def hosts_of(layer: str, hosts: list[str], variables: Mapping[str, Any]) -> list
     """Those of the hosts that a play of this layer is for."""
     known = variables.get("hostvars", {})
     if layer == "closer":
-        return [name for name in hosts if is_to_be_looked_at(known.get(name) or {})]
+        return with_another([name for name in hosts if is_to_be_looked_at(known.get(name) or {})], hosts)
     if layer != "preflight":
-        return unsettled_hosts(layer, hosts, known)
+        return with_another(unsettled_hosts(layer, hosts, known), hosts)
     # The page alone (--tags report) is made from saved reports, for which no host is contacted.
     if not set(variables.get("ansible_run_tags", [])) - set(PARTS):
         return []
     return [name for name in hosts if not READ & set(known.get(name) or ())]
+
+
+def with_another(some: list[str], hosts: list[str]) -> list[str]:
+    """Some of the hosts, and one for which the play ends at once (roles/preflight/tasks/main.yml, closer.yml).
+
+    Where all hosts of a play fail, Ansible ends the whole run, also for hosts that only other plays are for.
+    """
+    others = [name for name in hosts if name not in some]
+    return [*some, *others[:1]] if some else []
 
 
 def is_to_be_looked_at(known: Mapping[str, Any]) -> bool:

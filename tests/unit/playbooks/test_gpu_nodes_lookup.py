@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ansible_collections.gpuwright.node.plugins.lookup import gpu_nodes as LOOKU
 from ansible_collections.gpuwright.node.plugins.vars import gpu_limit as LIMIT
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+TWO = ("a5-01", "a5-02")
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 HOSTS = "gpu_nodes: {hosts: {a5-01: {}, a5-02: {}}}\nother: {hosts: {web: {}}}\n"
 
@@ -119,16 +121,40 @@ NOTHING_TO_DO = """
   gather_facts: false
   tasks:
     - ansible.builtin.set_fact:
-        gpu_node_settled: {roles: "{{ settled | split(',') }}"}
+        gpu_node_plan: {}
+        gpu_node_settled:
+          roles: "{{ settled | split(',') }}"
+          inputs: {framework_pytorch: x, model_trainer: x, verify: x}
 - hosts: "{{ query('gpuwright.node.gpu_nodes', layer='framework') }}"
   gather_facts: false
+  vars: {preflight_layer: framework}
+  roles: [gpuwright.node.preflight]
   tasks:
     - ansible.builtin.debug: {msg: "entered on {{ inventory_hostname }}"}
+    - ansible.builtin.assert:
+        that: inventory_hostname not in fails
 - hosts: "{{ query('gpuwright.node.gpu_nodes', layer='model') }}"
   gather_facts: false
+  vars: {preflight_layer: model}
+  roles: [gpuwright.node.preflight]
   tasks:
     - ansible.builtin.debug: {msg: "model on {{ inventory_hostname }}"}
+- hosts: "{{ lookup('gpuwright.node.gpu_nodes') }}"
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug: {msg: "verified {{ inventory_hostname }}"}
 """
+
+
+def run_layers(folder: Path, settled: list[str], fails: Sequence[str] = ()) -> tuple[int, str, str]:
+    """Exit status, screen and log of the plays above on two hosts on which these roles have nothing to do."""
+    (folder / "play.yml").write_text(NOTHING_TO_DO)
+    hosts = {name: {"settled": roles, "fails": list(fails)} for name, roles in zip(TWO, settled, strict=True)}
+    (folder / "inventory.yml").write_text(json.dumps({"gpu_nodes": {"hosts": hosts}}))
+    command = [str(PLAYBOOK), "-i", str(folder / "inventory.yml"), str(folder / "play.yml")]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "GPUWRIGHT_LOG_FOLDER": str(folder / "logs")}
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, env=environment)
+    return done.returncode, done.stdout + done.stderr, next((folder / "logs").glob("*.log")).read_text()
 
 
 @pytest.mark.parametrize(
@@ -140,21 +166,23 @@ NOTHING_TO_DO = """
         (["framework_pytorch,model_trainer"] * 2, [], []),
     ],
 )
-def test_a_layer_has_the_hosts_on_which_it_has_something_to_do(
+def test_a_layer_is_for_the_hosts_on_which_it_has_something_to_do(
     tmp_path: Path, settled: list[str], framework: list[str], model: list[str]
 ) -> None:
-    (tmp_path / "play.yml").write_text(NOTHING_TO_DO)
-    hosts = {name: {"settled": roles} for name, roles in zip(("a5-01", "a5-02"), settled, strict=True)}
-    (tmp_path / "inventory.yml").write_text(json.dumps({"gpu_nodes": {"hosts": hosts}}))
-    command = [str(PLAYBOOK), "-i", str(tmp_path / "inventory.yml"), str(tmp_path / "play.yml")]
-    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "GPUWRIGHT_LOG_FOLDER": str(tmp_path / "logs")}
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    log = next((tmp_path / "logs").glob("*.log")).read_text()
-    assert [name for name in hosts if f"entered on {name}" in log] == framework
-    assert [name for name in hosts if f"model on {name}" in log] == model
+    status, said, log = run_layers(tmp_path, settled)
+    assert status == 0, said
+    assert [name for name in TWO if f"entered on {name}" in log] == framework
+    assert [name for name in TWO if f"model on {name}" in log] == model
+    assert [name for name in TWO if f"verified {name}" in log] == list(TWO)
     # That a layer has nothing to do is no news, and no warning.
-    assert "no hosts matched" not in done.stdout and "WARNING" not in done.stdout + done.stderr
+    assert "no hosts matched" not in said and "WARNING" not in said
+
+
+def test_a_host_that_fails_where_no_other_has_anything_to_do_ends_no_other(tmp_path: Path) -> None:
+    """Ansible ends a run where all hosts of a play have failed."""
+    status, said, log = run_layers(tmp_path, ["framework_pytorch,model_trainer", ""], fails=["a5-02"])
+    assert status == 2 and "entered on a5-02" in log and "entered on a5-01" not in log, said
+    assert "verified a5-01" in log and "verified a5-02" not in log
 
 
 def test_a_host_of_which_nothing_is_known_has_something_to_do() -> None:
@@ -184,3 +212,12 @@ def test_a_host_is_read_once_and_looked_at_more_closely_once(facts: dict[str, An
 @pytest.mark.parametrize(("tags", "hosts"), [(["report"], []), (["report", "verify"], ["a"]), (["all"], ["a"])])
 def test_the_page_alone_reads_no_host(tags: list[str], hosts: list[str]) -> None:
     assert LOOKUP.hosts_of("preflight", ["a"], {"hostvars": {}, "ansible_run_tags": tags}) == hosts
+
+
+def test_one_of_the_others_comes_with_those_that_are_looked_at_more_closely() -> None:
+    finished, bad = ({"gpu_node_plan": {}, "gpu_node_preflight": {"finished": done}} for done in (True, False))
+    variables = {"hostvars": {"a": finished, "b": bad, "c": finished}}
+    assert LOOKUP.hosts_of("closer", ["a", "b", "c"], variables) == ["b", "a"]
+    assert LOOKUP.hosts_of("closer", ["a", "c"], variables) == [] and LOOKUP.hosts_of("closer", ["b"], variables) == [
+        "b"
+    ]

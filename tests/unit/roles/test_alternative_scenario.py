@@ -46,6 +46,8 @@ SAME = {
     "framework_pytorch_packages",
     "preflight_profile",
     "preflight_host_checks",
+    # Playbooks decide it.
+    "preflight_layer",
     # It is about aarch64.
     "preflight_judges_only",
     # A scenario with a route out needs no bundle; tests/faults/test_offline_host.py has none.

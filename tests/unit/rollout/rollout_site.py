@@ -25,6 +25,7 @@ with open("{folder}/busy.json") as file:
     who = json.load(file).get(host, "")
 module.exit_json(changed=False, in_way=[who] if who else [], who=who, users=[], workloads=[])
 """
+HANGING = "sleep 300"
 GONE = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
 
 
@@ -47,7 +48,7 @@ BREAKS: list[dict[str, Any]] = [
     {"name": "Fail", "ansible.builtin.fail": {"msg": "the driver is not built"}, **when("failed")},
     {"block": [{"name": "Fail at first", "ansible.builtin.fail": {"msg": "not yet"}}],
      "rescue": [{"name": "Try something else", "ansible.builtin.meta": "noop"}], **when("rescued")},
-    {"name": "Hang", "ansible.builtin.raw": "sleep 300", **when("hangs")},
+    {"name": "Hang", "ansible.builtin.raw": HANGING, **when("hangs")},
 ]  # fmt: skip
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from left_out_site import LAYERS, PLAYBOOK, reached
-from rollout_site import Rollout, table
+from rollout_site import HANGING, Rollout, table
 
 FIVE = ("a1", "a2", "a3", "a4", "a5")
 ALL = list(LAYERS)
@@ -208,7 +210,10 @@ def test_what_cannot_be_done_is_refused_before_any_host(rollout: Rollout, argume
 
 
 def start(rollout: Rollout) -> subprocess.Popen[bytes]:
-    """A rollout whose second batch hangs; returns once that has begun."""
+    """A rollout whose second batch hangs; returns once it does.
+
+    A worker that is being started when Ctrl-C comes begins its task all the same, and Ansible waits for it.
+    """
     rollout.fault("a2", "hangs")
     rollout.site.write()
     command = [str(PLAYBOOK), "-i", "hosts.yml", "playbooks/rollout.yml", "-e", '{"gpuwright_batches": [1, 2]}']
@@ -222,7 +227,18 @@ def start(rollout: Rollout) -> subprocess.Popen[bytes]:
     while not list((rollout.folder / "logs").glob("*.json")) or rollout.states()["a2"] != "begun":
         assert run.poll() is None and time.monotonic() < deadline, (rollout.folder / "out").read_text()
         time.sleep(0.2)
+    while not any(HANGING in words for words in commands_of(run.pid)):
+        assert run.poll() is None and time.monotonic() < deadline, (rollout.folder / "out").read_text()
+        time.sleep(0.1)
     return run
+
+
+def commands_of(session: int) -> Iterator[str]:
+    """The command lines of a session's processes."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            if os.getsid(int(folder.name)) == session:
+                yield (folder / "cmdline").read_text().replace("\0", " ")
 
 
 def test_ctrl_c_ends_with_the_table(rollout: Rollout) -> None:

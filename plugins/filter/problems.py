@@ -15,16 +15,17 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.preflight_rows impo
 TASK_RESULTS = ("__preflight_lists", "__preflight_rehearsal", "__preflight_checks")
 
 
-def preflight_problems(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def preflight_problems(hosts: Iterable[Mapping[str, Any]], read: bool = True) -> list[dict[str, Any]]:
     """Rows C(host, problem, evidence, next, stops, kind) from these hosts' variables (hostvars), host by host.
 
     kind  unreachable, busy, or refused; a row without a kind is refused
+    read  false leaves out what C(host_plan) has found
     """
     found = []
     for variables in hosts:
         results = {name: variables.get(name) or {} for name in TASK_RESULTS}
-        read = (variables.get("gpu_node_preflight") or {}).get("rows", [])
-        found += told_rows(variables["inventory_hostname"], [*read, *_rows(results, variables)])
+        rows = (variables.get("gpu_node_preflight") or {}).get("rows", []) if read else []
+        found += told_rows(variables["inventory_hostname"], [*rows, *_rows(results, variables)])
     return found
 
 

@@ -34,7 +34,7 @@ WITHOUT_ID = {
     ("preflight/leave_out.yml", "Stop every host, as preflight_on_problem says"),
     ("preflight/leave_out.yml", "Leave this host out"),
     ("preflight/question.yml", "Check every variable of the roles"),
-    ("preflight/closer.yml", "End a run whose variables are wrong on every host"),
+    ("preflight/read.yml", "End a run whose variables are wrong on every host"),
     ("verify/verdict.yml", "End with the verdict"),
 }
 ENDINGS = (("fail", "msg"), ("assert", "fail_msg"))

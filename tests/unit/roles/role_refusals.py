@@ -42,7 +42,7 @@ NOT_FOLLOWED = {
     ("preflight/question.yml", "Check every variable"): "test_bad_inventory.py corrects the variable that is named",
     ("preflight/question.yml", "Check the question"): "test_plan_question.py asks what is offered",
     ("preflight/question.yml", "Fail if no plan fits"): "test_plan_refusals.py sets what the refusal names",
-    ("preflight/closer.yml", "End a run"): "test_bad_inventory.py corrects the variable that is named",
+    ("preflight/read.yml", "End a run"): "test_bad_inventory.py corrects the variable that is named",
     (
         "system_cuda/missing.yml",
         "Report what failed",

@@ -9,7 +9,8 @@ version_added: "1.0.0"
 description:
   - Reads the node, compares every reading with O(expectations), and returns one verdict and one record for each check.
   - A value that cannot be read is UNKNOWN and never PASS. A check that does not apply is SKIP and says why.
-  - A bad verdict does not fail the task; the playbook decides what it means. Only wrong parameters fail.
+  - A bad verdict does not fail the task; the playbook decides what it means. Wrong parameters fail, and, with O(hold),
+    a node that another run holds.
   - Never reports a change. It writes only the record of this reading, and changes no state of the node.
   - C(gpu-doctor) runs the same checks on the node. Run this module as root; otherwise it cannot read everything.
 options:
@@ -29,8 +30,8 @@ options:
       - If it was not run because somebody works on the GPUs, this has only the key C(busy), which says who; the same.
     type: dict
   smoke_test:
-    description: Runs the smoke test first, with the options of M(gpuwright.node.amp_smoke_test), and takes the slowest
-      readings meanwhile, those of the cards excepted. Check mode runs no test.
+    description: Runs the smoke test first (M(gpuwright.node.amp_smoke_test)), and takes the slowest readings meanwhile,
+      those of the cards excepted. Check mode runs no test.
     type: dict
     suboptions:
       python: {description: See there., type: path, required: true}
@@ -69,6 +70,13 @@ options:
       node that its tasks looked at. Recorded on the node if the verdict is PASS or WARN.
     type: dict
     default: {}
+  hold:
+    description: Name of a variable with the options of M(gpuwright.node.operator_lock), by which this run has the node
+      while it is verified, unless it has it already. Without this, or in check mode, no lock is taken.
+    type: str
+  claim:
+    description: Who asks for the lock, as in M(gpuwright.node.operator_lock); the action plugin fills it in.
+    type: dict
 attributes:
   check_mode:
     support: full
@@ -90,10 +98,7 @@ EXAMPLES = r"""
       venv: /opt/gpuwright/venvs/current
       smoke_device: cuda
       training_user: trainer
-    smoke_test:
-      python: /opt/gpuwright/venvs/current/bin/python
-      user: trainer
-      device: cuda
+    smoke_test: {python: /opt/gpuwright/venvs/current/bin/python, user: trainer, device: cuda}
     report_path: /var/lib/gpuwright/report.json
     verified_path: /var/lib/gpuwright/verified.json
   register: result
@@ -129,12 +134,10 @@ checks:
       type: dict
     remedy: {description: "What a FAIL asks for: drain, reset, reboot, replace and others; else empty.", type: str}
 smoke_seconds: {description: Of the smoke test of O(smoke_test); null if none was run., returned: success, type: float}
-dest:
-  description: The report's file on the controller.
-  returned: with O(report_folder), except in check mode
-  type: str
+dest: {description: The report's file on the controller., returned: with O(report_folder), type: str}
 ansible_facts:
-  description: The fact C(gpu_node_verdict) - C(verdict), and C(findings), the checks that are FAIL or UNKNOWN.
+  description: The fact C(gpu_node_verdict) - C(verdict), and C(findings), the checks that are FAIL or UNKNOWN. Where
+    another run holds the node, what M(gpuwright.node.operator_lock) returns.
   returned: success
   type: dict
 report:
@@ -147,31 +150,28 @@ readings:
   type: dict
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.doctor.parameters import wrong_parameter
-from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke import OPTIONS, SmokeBeside
-from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_expectations, read_own
+from typing import Any, Callable, Dict
 
-SPEC = {
-    "expectations": {"type": "dict"},
-    "smoke": {"type": "dict"},
-    "smoke_test": {"type": "dict", "options": OPTIONS},
-    "report_folder": {"type": "path"},
-    "report_path": {"type": "path"},
-    "verified_path": {"type": "path"},
-    "level": {"type": "str", "choices": ["quick", "standard", "deep"], "default": "standard"},
-    "simulated": {"type": "str", "default": ""},
-    "nvidia_smi_timeout": {"type": "float", "default": 30},
-    "settled": {"type": "dict", "default": {}},
-}
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.doctor.parameters import SPEC, wrong_parameter
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.held import holding
+from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke import SmokeBeside
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_expectations, read_own
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True, mutually_exclusive=[("smoke", "smoke_test")])
-    params = module.params
-    problem = wrong_parameter(params, module.check_mode)
+    problem = wrong_parameter(module.params, module.check_mode)
     if problem:
         module.fail_json(msg=problem)
+    with holding(module, module.params["claim"]) as before_changes:
+        answer = verified(module, before_changes)
+    module.exit_json(changed=False, **answer)
+
+
+def verified(module: AnsibleModule, before_changes: Callable[[], None]) -> Dict[str, Any]:
+    """What the module answers with, once the report is written."""
+    params = module.params
     try:
         wanted = params["expectations"]
         expectations = parse_expectations(read_own() if wanted is None else wanted)
@@ -182,6 +182,7 @@ def main() -> None:
     from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification import answer_of, keep, verify
     from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import record_settled
 
+    before_changes()
     report, smoke_seconds = verify(params, expectations, module.check_mode, training)
     if not module.check_mode:
         try:
@@ -192,7 +193,7 @@ def main() -> None:
         if warning:
             module.warn(warning)
     for_file = bool(params["report_folder"]) and not module.check_mode
-    module.exit_json(changed=False, smoke_seconds=smoke_seconds, **answer_of(report, for_file))
+    return dict(answer_of(report, for_file), smoke_seconds=smoke_seconds)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,8 @@ gpu_node_bundle:
   returned: where the host has a bundle that fits
 gpu_node_preflight:
   description: What was found. C(variables) are messages about variables, C(rows) what is wrong with the host as
-    preflight's table has it, and C(finished) is true where nothing is, and nothing more is to be looked at.
+    preflight's table has it. C(finished) is true where nothing is, and nothing more is to be looked at; C(ready) where
+    nothing has to be done or looked at before the node is verified.
   type: dict
   returned: where the host was reached, or was not to be contacted
 probe:

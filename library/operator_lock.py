@@ -89,19 +89,9 @@ ansible_facts:
   returned: always
 """
 
-import contextlib
-from typing import Any, Dict
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.first_record import ledger
-from ansible_collections.gpuwright.node.plugins.module_utils.operator.record import (
-    CLAIM,
-    FOLDER,
-    Answer,
-    look,
-    release,
-    take,
-)
+from ansible_collections.gpuwright.node.plugins.module_utils.operator import held
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.record import Answer, look, release, take
 
 
 def main() -> None:
@@ -118,66 +108,27 @@ def main() -> None:
         supports_check_mode=True,
     )
     claim, state = module.params["claim"], module.params["state"]
-    wrong = sorted(
-        name
-        for name, kind in CLAIM.items()
-        if not isinstance(claim.get(name), kind) or isinstance(claim.get(name), bool)
-    )
+    wrong = held.unclaimed(claim)
     if wrong:
         module.fail_json(
-            msg=f"operator_lock was asked without {wrong[0]}: its action plugin was not found. "
+            msg=f"operator_lock was asked without {wrong}: its action plugin was not found. "
             "Run the playbooks of this project, or name it in full in your own: gpuwright.node.operator_lock"
         )
+    made = False
     try:
-        if state == "released" and not module.check_mode:
-            noted = _note_down(claim["run"])
-            released = release(claim["run"])
-            module.exit_json(changed=False, released=released, noted=noted, **_shown(Answer(False), ""))
-        taking = state == "taken" and not module.check_mode
-        answer = take(claim, module.params["replaces"]) if taking else look(claim["run"])
-    except OSError as error:
-        module.fail_json(
-            msg=f"The lock of one run at a time cannot be kept in {FOLDER}: {error}. Nothing was changed here. "
-            "Make room there (df -h /run) or mend it, then run again [operator.folder]"
-        )
-    made = _record(module, claim["run"]) if taking and answer.held else False
-    module.exit_json(changed=False, first_record=made, **_shown(answer, claim["run"]))
-
-
-def _record(module: AnsibleModule, run: str) -> bool:
-    """Make the first record before anything can change, or stop the run."""
-    try:
-        return ledger.begin(run)
-    except ledger.Damaged as error:
-        _release(run)
-        module.fail_json(msg=f"{error} [first_record.damaged]")
-    except OSError as error:
-        _release(run)
-        module.fail_json(
-            msg=f"The state of this host before the first change cannot be recorded in {ledger.FOLDER}: {error}. "
-            "Nothing was changed. Make room there (df -h /var/lib) or mend it, then run again [first_record.write]"
-        )
-    raise AssertionError("fail_json ends the program")
-
-
-def _release(run: str) -> None:
-    with contextlib.suppress(OSError):
-        release(run)
-
-
-def _note_down(run: str) -> str:
-    """What went wrong, "" if nothing: the run is over, and the next one takes up what this one left open."""
-    try:
-        ledger.end(run)
-    except (ledger.Damaged, OSError) as error:
-        return f"what this run changed was not noted down: {error}"
-    return ""
-
-
-def _shown(answer: Answer, run: str) -> Dict[str, Any]:
-    shown = dict(answer._asdict(), run=run if answer.held else "")
-    shown["work"] = [dict(work._asdict()) for work in answer.work]
-    return shown
+        with held.kept():
+            if state == "released" and not module.check_mode:
+                noted = held.close_ledger(claim["run"])
+                released = release(claim["run"])
+                module.exit_json(changed=False, released=released, noted=noted, **held.shown(Answer(False), ""))
+            if state == "taken" and not module.check_mode:
+                answer = take(claim, module.params["replaces"])
+                made = answer.held and held.open_ledger(claim["run"])
+            else:
+                answer = look(claim["run"])
+    except held.NotKept as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, first_record=made, **held.shown(answer, claim["run"]))
 
 
 if __name__ == "__main__":

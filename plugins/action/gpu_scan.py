@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpuwright.node.plugins.module_utils.doctor.scan.scope import is_scan, off_node
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import SCHEMA, json_text
 from ansible_collections.gpuwright.node.plugins.plugin_utils import doctor_pyz
-from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import keep_report
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.kept_report import keep_report
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import verdict_fact
 
 SPEC: dict[str, Any] = {

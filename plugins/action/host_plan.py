@@ -56,7 +56,7 @@ class ActionModule(ActionBase):
             self._rows += rows_of.lock_rows(self._facts["gpu_node"].get("lock") or {})
             self._decide()
         finished = not lines and self._finished()
-        found = {"variables": lines, "rows": self._rows, "finished": finished}
+        found = {"variables": lines, "rows": self._rows, "finished": finished, "ready": self._ready()}
         return {**result, "ansible_facts": {**self._facts, "gpu_node_preflight": found}}
 
     def _value(self, name: str) -> Any:
@@ -138,6 +138,11 @@ class ActionModule(ActionBase):
 
     def _stops_all(self) -> bool:
         return self._is("preflight_host_checks") and self._asked.setting("preflight_on_problem") == "fleet"
+
+    def _ready(self) -> bool:
+        """Whether a verification needs nothing before it; whether cards are in use is found out at the last moment."""
+        verifiable = "verify" in (self._facts.get("gpu_node_settled") or {}).get("roles", ())
+        return verifiable and self._asked.setting("verify_smoke_device") != "cuda"
 
     def _finished(self) -> bool:
         closer = self._is("preflight_host_checks") and not (self._facts.get("gpu_node_settled") or {}).get("all")

@@ -87,6 +87,17 @@ def _about_holder(
     return Step(replace=holder["run"])
 
 
+def own_claim(host: str) -> dict[str, Any]:
+    """Who is asking; AnsibleActionFail where that run has ended."""
+    claim = runs.claim()
+    if not claim["started"]:
+        raise AnsibleActionFail(
+            f"The run that started this task, process {claim['pid']} of {claim['controller']}, has ended; "
+            f"{host} is left as it is. Run it again. [operator.ended]"
+        )
+    return claim
+
+
 class ActionModule(ActionBase):
     """`operator_lock:` of a task; the module of the same name keeps the record on the host."""
 
@@ -110,12 +121,7 @@ class ActionModule(ActionBase):
                 f"gpuwright_lock is {options['takeover']}, expected break (take the lock from the run that holds it); "
                 "correct it or leave it out, and run again. [operator.takeover]"
             )
-        claim = runs.claim()
-        if not claim["started"]:
-            raise AnsibleActionFail(
-                f"The run that started this task, process {claim['pid']} of {claim['controller']}, has ended; "
-                f"{host} is left as it is. Run it again. [operator.ended]"
-            )
+        claim = own_claim(host)
         again = f"ansible-playbook {claim['playbook']} -l {host}"
         answer = self._ask(claim, options["state"], "", task_vars)
         if options["state"] == "taken" and not self._task.check_mode:

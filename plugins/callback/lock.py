@@ -82,8 +82,12 @@ class CallbackModule(CallbackBase):
             self._wait_for_leftovers()
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        if result._task.action.rpartition(".")[2] == "operator_lock" and result._result.get("held"):
+        # A verification that took the lock by itself has released it, unless it was cut short.
+        if result._task.action.rpartition(".")[2] in ("operator_lock", "gpu_verify") and result._result.get("held"):
             self._held.add(result._host.get_name())
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        self.v2_runner_on_ok(result)
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         # Processes that it started there may continue, so the lock stays until a later run finds that all have ended.

@@ -13,15 +13,16 @@ description:
     variable that is internal to a role.
   - C(--syntax-check) needs no host, so it stops on nothing.
   - With a layer, only the hosts on which one of its roles has something to do, as the role preflight has found in an
-    earlier play of the run; with C(preflight), only those that no play of the run has read before, and with C(closer)
-    those that are to be looked at more closely. Where there is none, the play has no hosts, which is no error. Where
+    earlier play of the run; with C(preflight), only those that no play of the run has read before, with C(closer)
+    those that are to be looked at more closely, and with C(verify) those that something has to be made ready on before
+    they are verified. Where there is none, the play has no hosts, which is no error. Where
     these are not all hosts, one of the others comes with them, since Ansible ends a run where all hosts of a play fail;
     the role preflight ends the play for that host at once.
 options:
   layer:
     description: Layer whose roles the play lists.
     type: str
-    choices: [preflight, closer, system, framework, model]
+    choices: [preflight, closer, system, framework, model, verify]
 """
 EXAMPLES = """
 - name: Every GPU node
@@ -155,11 +156,13 @@ def hosts_of(layer: str, hosts: list[str], variables: Mapping[str, Any]) -> list
     known = variables.get("hostvars", {})
     if layer == "closer":
         return with_another([name for name in hosts if is_to_be_looked_at(known.get(name) or {})], hosts)
-    if layer != "preflight":
+    if layer not in ("preflight", "verify"):
         return with_another(unsettled_hosts(layer, hosts, known), hosts)
     # The page alone (--tags report) is made from saved reports, for which no host is contacted.
     if not set(variables.get("ansible_run_tags", [])) - set(PARTS):
         return []
+    if layer == "verify":
+        return with_another([name for name in hosts if not is_ready(known.get(name) or {})], hosts)
     return [name for name in hosts if not READ & set(known.get(name) or ())]
 
 
@@ -176,6 +179,11 @@ def is_to_be_looked_at(known: Mapping[str, Any]) -> bool:
     """Whether the role preflight has read the host, has more to look for there, and has not done so."""
     looked = {"__preflight_checks", "gpu_node_left_out"} & set(known)
     return not looked and not known.get("gpu_node_preflight", {"finished": True})["finished"]
+
+
+def is_ready(known: Mapping[str, Any]) -> bool:
+    """Whether the role preflight has read the host, and found that it can be verified as it is."""
+    return bool(known.get("gpu_node_preflight", {}).get("ready"))
 
 
 def unsettled_hosts(layer: str, hosts: Iterable[str], hostvars: Mapping[str, Any]) -> list[str]:

@@ -1,10 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the parameters of gpu_verify can be used; loads nothing of the checks."""
+"""The parameters of gpu_verify, and whether they can be used; loads nothing of the checks."""
 
 import os
-from typing import Any, Mapping
+from typing import Any, Dict, Mapping
 
-from ..training.smoke import wrong_option
+from ..training.smoke import OPTIONS, wrong_option
+
+SPEC: Dict[str, Dict[str, Any]] = {
+    "expectations": {"type": "dict"},
+    "smoke": {"type": "dict"},
+    "smoke_test": {"type": "dict", "options": OPTIONS},
+    "report_folder": {"type": "path"},
+    "report_path": {"type": "path"},
+    "verified_path": {"type": "path"},
+    "level": {"type": "str", "choices": ["quick", "standard", "deep"], "default": "standard"},
+    "simulated": {"type": "str", "default": ""},
+    "nvidia_smi_timeout": {"type": "float", "default": 30},
+    "settled": {"type": "dict", "default": {}},
+    "hold": {"type": "str"},
+    "claim": {"type": "dict"},
+}
 
 
 def wrong_parameter(params: Mapping[str, Any], check_mode: bool) -> str:
@@ -19,4 +34,6 @@ def wrong_parameter(params: Mapping[str, Any], check_mode: bool) -> str:
         # On a new node, an earlier task would have made the folder, which check mode only announced.
         if path and not (os.path.isabs(path) and (check_mode or os.path.isdir(os.path.dirname(path)))):
             return f"{name}: {path}: expected an absolute path in an existing folder"
+    if params["hold"]:
+        return "hold: the action plugin that takes the lock was not found; name it in full: gpuwright.node.gpu_verify"
     return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,31 +20,16 @@ from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report impo
 from .findings import Report
 from .fleet import HostRow, host_row, index_page
 from .host import host_page
+from .kept_report import FOLDER_MODE, PREVIOUS
 
 INDEX = "index.html"
-PREVIOUS, HOSTS = "previous", "hosts"
-FOLDER_MODE = 0o755
+HOSTS = "hosts"
 CHECK_KEYS = ("id", "status", "message", "action")
 # In the head of each page: a file that has it was written here, and may be removed here.
 GENERATOR = b'<meta name="generator" content="gpuwright">'
 HEAD_BYTES = 1000
 # Characters of a file's name; longer ones are cut and get part of their hash.
 MOST_LETTERS = 100
-
-
-def keep_report(folder: Path, name: str, text: str) -> Path:
-    """Write the report's text as the file `name` of the folder, and move the one before it into `previous`. OSError."""
-    for place in (folder, folder / PREVIOUS):
-        if not place.is_dir():
-            place.mkdir(parents=True, exist_ok=True)
-            # With an umask of 000 on the controller, everybody could write the files that the page is made from.
-            place.chmod(FOLDER_MODE)
-    file = folder / name
-    if file.is_file():
-        shutil.copyfile(file, folder / PREVIOUS / name)
-        (folder / PREVIOUS / name).chmod(0o644)
-    write_text(str(file), text)
-    return file
 
 
 def host_names(folder: str | Path) -> list[str]:

@@ -9,12 +9,14 @@ from typing import Any
 from ..started import callback_enabled
 
 FACT = "gpu_node_left_out"
+# Actions whose results may have it.
+LEAVES_OUT = ("set_fact", "operator_lock", "gpu_verify")
 
 
 def left_out_of(action: str, result: Mapping[str, Any]) -> dict[str, Any]:
     """The fact, if this task of the action sets it; Ansible itself keeps no facts of a task that failed."""
     told = (result.get("ansible_facts") or {}).get(FACT)
-    return told if action in ("set_fact", "operator_lock") and isinstance(told, dict) else {}
+    return told if action in LEAVES_OUT and isinstance(told, dict) else {}
 
 
 def left_out_message(host: str, told: Mapping[str, Any]) -> str:

@@ -11,18 +11,16 @@ from ways import HERE, MINUTES, Failed, gpuwright, once
 
 RECORDED = "/var/tmp/converge-record"
 NAME = re.compile(r'^    ANSIBALLZ_PARAMS = .*"_ansible_module_name": "([^"]+)"', re.MULTILINE)
-STATE = re.compile(r'^    ANSIBALLZ_PARAMS = .*"state": "(seen|taken|released)"', re.MULTILINE)
-# Modules of a run that enters no role, the release of the lock at its end included.
-MOST_MODULES = 5
+# Modules of a run that enters no role.
+MOST_MODULES = 4
 
 
 def key_of(module: str) -> str:
-    """The name under which an answer is kept: of operator_lock each state has its own; ValueError: no such module."""
+    """The name under which an answer is kept; ValueError: no such module."""
     name = NAME.search(module)
     if not name:
         raise ValueError("not a module as Ansible sends it")
-    state = STATE.search(module)
-    return f"{name[1]}-{state[1]}" if name[1].endswith("operator_lock") and state else name[1]
+    return name[1]
 
 
 def record(fleet: Fleet, folder: Path) -> None:

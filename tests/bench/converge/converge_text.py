@@ -32,7 +32,8 @@ Ratios to the bare script are higher here than on a server, where the same packa
 
 * *tasks*: results that are not "skipped", those on the controller included. *modules*: executions on the host as
   `tests/executions` counts them, `raw` and `fetch` included; *calls* leaves these two out. A `copy` counts once,
-  although Ansible sends up to three modules for it. Nobody counts the release of the lock, one more call at the end.
+  although Ansible sends up to three modules for it. Nobody counts the release of a lock that a role took, one more
+  call at the end; a run that enters no role has none.
 * *MB sent*: what the host's interface received, without what its mirror sent.
 * *controller*: user and system time of a control group that has the run and its ssh connections. A run starts without
   connections, so that each pays for logging in.
@@ -61,7 +62,7 @@ TRIED = """## What was tried and not used
   of gpuwright under it, tried by hand and not measured, ended with PASS; an earlier state (commit 06363b1) had stopped
   in preflight with `No module named 'ansible.module_utils.gpuwright.bounded'`. First runs, reboots, refusals and lost
   connections under it were not tried, and as an option it would have to hold under the whole test suite. A run that
-  enters no role executes four modules, so mitogen could save on first runs most. Kubespray deprecated it (kubespray
+  enters no role executes three modules, so mitogen could save on first runs most. Kubespray deprecated it (kubespray
   #8147) and later removed it.
 * **Strategy free** lets each host go on by itself. In a pilot with equal hosts (10 tasks; 10 and 50 hosts on 2 cores,
   ansible-core 2.19) it took 102 s in place of 107 s at 50 hosts and 23 s in place of 20 s at 10. No public measurement

@@ -202,18 +202,14 @@ def module(name: str, parameters: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters", "key"),
-    [
-        ("gpuwright.node.gpu_probe", '"agents": [], ', "gpuwright.node.gpu_probe"),
-        ("gpuwright.node.gpu_verify", '"a": {"state": "seen"}, ', "gpuwright.node.gpu_verify"),
-        ("gpuwright.node.operator_lock", '"state": "taken", ', "gpuwright.node.operator_lock-taken"),
-    ],
+    ("name", "parameters"),
+    [("gpuwright.node.gpu_probe", '"agents": [], '), ("gpuwright.node.gpu_verify", '"a": {"b": "c"}, ')],
 )
 def test_recorder_and_stub_know_a_module_by_the_same_name(
-    name: str, parameters: str, key: str, bench: Any, tmp_path: Path
+    name: str, parameters: str, bench: Any, tmp_path: Path
 ) -> None:
-    assert bench("answers").key_of(module(name, parameters)) == key
-    (tmp_path / key).write_text('{"answer": 1}')
+    assert bench("answers").key_of(module(name, parameters)) == name
+    (tmp_path / name).write_text('{"answer": 1}')
     script = (BENCH / "target/replay").read_text().replace("/usr/libexec/converge", str(tmp_path))
     done = subprocess.run(["sh", "-c", script], input=module(name, parameters), capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, '{"answer": 1}'), done.stderr

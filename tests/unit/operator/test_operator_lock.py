@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import healthy_node
 import pytest
 import yaml
 from conftest import REPOSITORY
@@ -22,6 +24,8 @@ RECORD = "/run/gpuwright/operator.json"
 # The environment of the plays that change something; the roles between are a task that waits for a file.
 ENVIRONMENT = yaml.safe_load((REPOSITORY / "playbooks/system.yml").read_text())[0]["environment"]
 WAIT = "touch {0}/{1}.started; until [ -e {0}/{1}.go ]; do sleep 0.1; done"
+# Of the process that started a training: the training itself gets none of a run's environment.
+OF_MODULE = "tr '\\0' '\\n' < /proc/$PPID/environ | sed -n s/^GPUWRIGHT_RUN=//p"
 PLAYBOOKS = [path.stem for path in (REPOSITORY / "playbooks").glob("*.yml")]
 
 
@@ -245,6 +249,85 @@ def test_a_damaged_record_stops_a_run_before_it_changes_anything(host: Host) -> 
     assert record["late"] == ["/var/lib/gpuwright/first-record.json.damaged"]
 
 
+def verification(host: Host, name: str, launcher: str, *more: str) -> None:
+    """A playbook whose only task on nodes is a verification, as on a finished node; its training is a shell script."""
+    script = host.folder / f"{name}.sh"
+    script.write_text(f"#!/bin/sh\n{launcher}\n")
+    script.chmod(0o755)
+    test = {"python": "/v/python", "launcher": str(script), "user": "root", "device": "cpu", "unit": ""}
+    task = {"expectations": healthy_node.EXPECTATIONS, "level": "quick", "smoke_test": test, "hold": "how"}
+    how = {"state": "taken", "takeover": "{{ gpuwright_lock | default('') }}", "wait_minutes": 1, "quiet_minutes": 120}
+    base = {"hosts": "gpu_nodes", "gather_facts": False, "become": True, "vars": {"how": how}}
+    tasks = [{"gpuwright.node.gpu_verify": task}, *({"ansible.builtin.shell": one} for one in more)]
+    (host.folder / name).write_text(json.dumps([{**base, "tasks": tasks}]))
+
+
+def test_a_verification_alone_holds_the_host_as_long_as_it_lasts(host: Host) -> None:
+    seen = f"cp {RECORD} {host.folder}/seen; {OF_MODULE} > {host.folder}/run"
+    verification(host, "a.yml", f"{seen}; {WAIT.format(host.folder, 'a')}", f"test ! -e {RECORD}")
+    first = host.start("a.yml", "-v")
+    wait_for((host.folder / "a.started").exists)
+    record = json.loads((host.folder / "seen").read_text())
+    assert record["pid"] == first.pid and (host.folder / "run").read_text().strip() == record["run"]
+    host.play("b.yml", "touch changed")
+    rc, said = host.run("b.yml")
+    assert rc != 0 and f"(a.yml, process {first.pid})" in said and not (host.folder / "changed").exists(), said
+    # The other way round, too: in the words of the role, and without a verdict.
+    verification(host, "c.yml", f"touch {host.folder}/changed")
+    rc, said = host.run("c.yml")
+    assert rc != 0 and f"This host is being changed by {record['who']}" in said and "[operator.busy]" in said, said
+    assert "next: wait until it has ended, then: ansible-playbook c.yml -l node" in said
+    assert host.record()["run"] == record["run"] and not (host.folder / "changed").exists()
+    (host.folder / "a.go").touch()
+    # It was free as soon as the verification had ended, whatever came after that in the same run.
+    assert first.wait(timeout=90) == 0 and '"verdict": "FAIL"' in host.said("a.yml"), host.said("a.yml")
+    assert host.record() == {} and "was not released" not in host.said("a.yml")
+
+
+def test_a_verification_waits_for_what_a_dead_run_has_left(host: Host) -> None:
+    host.play("a.yml", f"setsid sh -c '{WAIT.format(host.folder, 'a')}' >/dev/null 2>&1 & sleep 1; exit 3")
+    assert host.run("a.yml")[0] != 0
+    verification(host, "b.yml", f"touch {host.folder}/trained")
+    second = host.start("b.yml")
+    wait_for(lambda: "waiting for them to end" in host.said("b.yml"))
+    assert not (host.folder / "trained").exists()
+    (host.folder / "a.go").touch()
+    assert second.wait(timeout=90) == 0 and (host.folder / "trained").exists()
+    assert host.record() == {}
+    changes = json.loads(on_node(host, "cat /var/lib/gpuwright/changes.json"))
+    assert (changes["run"], changes["before"]) == ("", None)
+
+
+def test_a_verification_that_cannot_hold_the_host_changes_nothing_and_holds_nothing(host: Host) -> None:
+    on_node(host, "mkdir /var/lib/gpuwright && mount -t tmpfs -o ro tmpfs /var/lib/gpuwright")
+    verification(host, "a.yml", "sleep 60")
+    rc, said = host.run("a.yml")
+    assert rc != 0 and "[first_record.write]" in said and not host.record(), said
+    rc, said = host.run("a.yml", "-e", "gpuwright_lock=brake")
+    assert rc != 0 and not host.record(), said
+
+
+def test_a_verification_in_check_mode_holds_nothing(host: Host) -> None:
+    first = started(host, "a")
+    verification(host, "b.yml", f"touch {host.folder}/trained")
+    rc, said = host.run("b.yml", "--check")
+    assert rc == 0 and "node is being changed by" in said and not (host.folder / "trained").exists(), said
+    assert host.record()["pid"] == first.pid
+    (host.folder / "a.go").touch()
+    assert first.wait(timeout=90) == 0
+    assert host.run("b.yml", "--check")[0] == 0 and host.record() == {}
+
+
+def test_in_a_run_that_has_the_host_a_verification_takes_and_gives_nothing(host: Host) -> None:
+    verification(host, "b.yml", f"{OF_MODULE} > {host.folder}/run; exit 3", f"test -e {RECORD} && touch still")
+    host.play("a.yml", "true")
+    plays = json.loads((host.folder / "a.yml").read_text()) + json.loads((host.folder / "b.yml").read_text())
+    (host.folder / "a.yml").write_text(json.dumps(plays))
+    rc, said = host.run("a.yml")
+    assert rc == 0 and (host.folder / "still").exists() and host.record() == {}, said
+    assert (host.folder / "run").read_text().startswith(f"{platform.node()[:100]}:")
+
+
 @pytest.mark.parametrize("name", PLAYBOOKS)
 def test_every_play_that_changes_hosts_takes_it_before_any_other_role(name: str) -> None:
     reading = {"preflight", "plan", "report", "lock", "kickstart", "drift", "sbom", "advisories"} | {
@@ -260,6 +343,10 @@ def test_every_play_that_changes_hosts_takes_it_before_any_other_role(name: str)
             assert not roles and [task["ansible.builtin.include_role"]["tasks_from"] for task in play["tasks"]] == [
                 "scan"
             ]
+        elif name == "verify" and "environment" not in play:
+            # Its module takes the lock by itself, where no play before has it.
+            assert roles == ["gpuwright.node.preflight", "gpuwright.node.verify"]
+            assert imported[1] and imported[1]["tasks_from"] == "judge"
         elif name in reading:
             entries = [entry for entry in play.get("roles", []) if entry["role"] == "gpuwright.node.operator_lock"]
             assert all(entry["vars"] == {"operator_lock_take": False} for entry in entries)

@@ -63,6 +63,10 @@ class Site:
         return {"ansible.builtin.debug": {"msg": "MARK {{ inventory_hostname }} " + layer}}
 
     def tasks(self, role: str, tasks: list[dict[str, Any]], file: str = "main.yml") -> None:
+        if (role, file) == ("verify", "main.yml"):
+            # The plays of the verification have the two parts of its role.
+            self.tasks(role, [], "ready.yml")
+            self.tasks(role, tasks, "judge.yml")
         path = self.folder / "roles" / role / "tasks" / file
         path.write_text("---\n" + yaml.safe_dump(tasks, sort_keys=False))
 

@@ -210,8 +210,17 @@ def test_a_host_is_read_once_and_looked_at_more_closely_once(facts: dict[str, An
 
 
 @pytest.mark.parametrize(("tags", "hosts"), [(["report"], []), (["report", "verify"], ["a"]), (["all"], ["a"])])
-def test_the_page_alone_reads_no_host(tags: list[str], hosts: list[str]) -> None:
-    assert LOOKUP.hosts_of("preflight", ["a"], {"hostvars": {}, "ansible_run_tags": tags}) == hosts
+@pytest.mark.parametrize("layer", ["preflight", "verify"])
+def test_the_page_alone_reads_no_host(layer: str, tags: list[str], hosts: list[str]) -> None:
+    assert LOOKUP.hosts_of(layer, ["a"], {"hostvars": {}, "ansible_run_tags": tags}) == hosts
+
+
+def test_what_is_ready_to_be_verified_gets_no_play_before_but_as_a_companion() -> None:
+    ready, other = {"gpu_node_preflight": {"ready": True}}, {"gpu_node_preflight": {"ready": False}}
+    known = {"a": ready, "b": other, "c": {"gpu_node_left_out": {"kind": "busy"}}, "d": ready, "e": {}}
+    variables = {"hostvars": known, "ansible_run_tags": ["all"]}
+    assert LOOKUP.hosts_of("verify", ["a", "d"], variables) == []
+    assert LOOKUP.hosts_of("verify", ["a", "b", "c", "d", "e"], variables) == ["b", "c", "e", "a"]
 
 
 def test_one_of_the_others_comes_with_those_that_are_looked_at_more_closely() -> None:

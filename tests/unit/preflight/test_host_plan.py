@@ -76,7 +76,7 @@ def test_one_task_has_the_host_its_plan_and_what_has_nothing_to_do() -> None:
     assert set(facts) == {"gpu_node", "gpu_node_plan", "gpu_node_settled", "gpu_node_preflight"}
     assert set(facts["gpu_node_settled"]["inputs"]) == set(SETTLING) and "settled" not in facts["gpu_node"]
     # No role has anything to do by a record, so the host is looked at more closely.
-    assert found(result) == {"variables": [], "rows": [], "finished": False}
+    assert found(result) == {"variables": [], "rows": [], "finished": False, "ready": False}
     # How Ansible counts what ran on the node, and what it warns of.
     assert result["invocation"] == {"module_args": {}} and result["warnings"] == ["w"] and not result["changed"]
 

@@ -114,12 +114,10 @@ MODULE_REFUSALS = {
     ("nvidia_smi_info", "str(error)"): ARGUMENT,
     ("operator_lock", "operator_lock was asked without"): ARGUMENT,
     ("operator_lock", "left_out_message"): "the end of the run prints the host's own step (test_operator_lock.py)",
-    ("operator_lock", "The lock of one run at a time"): "by hand: root makes room in /run, a rerun goes on",
     (
         "operator_lock",
-        "{} [first_record.damaged]",
-    ): "by hand: a backup, or the file is moved away (test_operator_lock.py)",
-    ("operator_lock", "The state of this host"): "by hand: root makes room in /var/lib, a rerun goes on",
+        "str(error)",
+    ): "by hand: room in /run or /var/lib, or a damaged record is moved away (test_operator_lock.py)",
     ("preflight_checks", "{} is missing in host, plan or space"): ARGUMENT,
     ("python_environment", "{}: {}. Mend that"): "by hand: the operating system's reason (full, read-only), a rerun",
     (

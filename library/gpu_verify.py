@@ -26,8 +26,8 @@ options:
   smoke:
     description:
       - What C(amp_smoke_test) returned. Without it and O(smoke_test), the check of the smoke test is UNKNOWN.
-      - Check mode runs no test. These checks are then SKIP, except for what the last test found wrong.
-      - If it was not run because somebody works on the GPUs, this has only the key C(busy), which says who; the same.
+      - Check mode runs no test. Its checks are then SKIP, except for what the last test found wrong.
+      - With only the key C(busy), it was not run, since those that it names work on the GPUs; the same.
     type: dict
   smoke_test:
     description: Runs the smoke test first (M(gpuwright.node.amp_smoke_test)), and takes the slowest readings meanwhile,
@@ -41,6 +41,7 @@ options:
       steps: {description: See there., type: int, default: 50}
       timeout: {description: See there., type: float, default: 600}
       unit: {description: See there., type: path, default: /etc/systemd/system/train-gan@.service}
+      agents: {description: As of C(workload_info); with it no card in use is trained on., type: list, elements: str}
   report_path:
     description: File that receives the report as JSON, mode 0644, replaced in one step. Its folder must exist.
     type: path
@@ -100,12 +101,10 @@ EXAMPLES = r"""
       training_user: trainer
     smoke_test: {python: /opt/gpuwright/venvs/current/bin/python, user: trainer, device: cuda}
     report_path: /var/lib/gpuwright/report.json
-    verified_path: /var/lib/gpuwright/verified.json
   register: result
 
 - name: End with the verdict
-  ansible.builtin.assert:
-    that: result.verdict in ['PASS', 'WARN']
+  ansible.builtin.assert: {that: "result.verdict in ['PASS', 'WARN']"}
 """
 
 RETURN = r"""
@@ -134,16 +133,14 @@ checks:
       type: dict
     remedy: {description: "What a FAIL asks for: drain, reset, reboot, replace and others; else empty.", type: str}
 smoke_seconds: {description: Of the smoke test of O(smoke_test); null if none was run., returned: success, type: float}
+busy: {description: Who works on the cards, so that no test was run; empty if nobody., returned: success, type: str}
 dest: {description: The report's file on the controller., returned: with O(report_folder), type: str}
 ansible_facts:
   description: The fact C(gpu_node_verdict) - C(verdict), and C(findings), the checks that are FAIL or UNKNOWN. Where
     another run holds the node, what M(gpuwright.node.operator_lock) returns.
   returned: success
   type: dict
-report:
-  description: What the report has beside verdict, checks and readings.
-  returned: where RV(dest) is not
-  type: dict
+report: {description: "What else the report has.", returned: where RV(dest) is not, type: dict}
 readings:
   description: Everything that was read; a value that could not be read is a record whose only key is C(unreadable).
   returned: where RV(dest) is not
@@ -155,7 +152,7 @@ from typing import Any, Callable, Dict
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.doctor.parameters import SPEC, wrong_parameter
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.held import holding
-from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke import SmokeBeside
+from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke import start_beside
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_expectations, read_own
 
 
@@ -177,7 +174,9 @@ def verified(module: AnsibleModule, before_changes: Callable[[], None]) -> Dict[
         expectations = parse_expectations(read_own() if wanted is None else wanted)
     except ValueError as error:
         module.fail_json(msg=f"{error} [verify.expectations]")
-    training = SmokeBeside(params["smoke_test"]) if params["smoke_test"] and not module.check_mode else None
+    training, at_work = (None, "") if module.check_mode else start_beside(params["smoke_test"])
+    if at_work:
+        params["smoke"] = {"busy": at_work}
     # Nothing is compiled in a module that was sent, so loading the checks takes a second: only once the training is on.
     from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification import answer_of, keep, verify
     from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import record_settled
@@ -193,7 +192,7 @@ def verified(module: AnsibleModule, before_changes: Callable[[], None]) -> Dict[
         if warning:
             module.warn(warning)
     for_file = bool(params["report_folder"]) and not module.check_mode
-    return dict(answer_of(report, for_file), smoke_seconds=smoke_seconds)
+    return dict(answer_of(report, for_file), smoke_seconds=smoke_seconds, busy=at_work)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.action.operator_lock import own_claim
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.kept_report import keep_report
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import verdict_fact
 
+# As the role system_busy says it, which waits where that is asked for.
+IN_USE = (
+    "{host} is in use, so this run did not train on the GPUs to try them: {who}. Next: run again when the work has "
+    "ended, or let the run wait for it: {again} -e gpuwright_busy=wait"
+)
+AGAIN = "ansible-playbook site.yml -l {host}"
 MODULE = "gpuwright.node.gpu_verify"
 OTHER_FOLDER = "make the folder writable, or name another with -e verify_report_dir=FOLDER"
+
+display = Display()
 
 
 class ActionModule(ActionBase):
@@ -24,13 +34,33 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         variables = task_vars or {}
         host = variables["inventory_hostname"]
+        answer = self._answer(host, variables)
+        if "verdict" not in answer:
+            return {**result, **answer}
+        # Where the report is for a file, it comes as the text of that file, which nothing here takes apart.
+        text, findings = answer.pop("report_text", None), answer.pop("findings", [])
+        answer["ansible_facts"] = verdict_fact(answer["verdict"], answer.get("checks", findings))
+        if answer.get("busy"):
+            display.display(f"  {IN_USE.format(host=host, who=answer['busy'], again=told(AGAIN.format(host=host)))}")
+        if text is not None:
+            folder = self._task.args["report_folder"]
+            try:
+                answer["dest"] = str(keep_report(Path(folder), f"{host}.json", text))
+            except OSError as error:
+                where, why = error.filename or folder, error.strerror or error
+                answer |= {"failed": True, "msg": f"{where}: {why}; {OTHER_FOLDER} [verify.folder]"}
+        return {**result, **answer}
+
+    def _answer(self, host: str, variables: dict[str, Any]) -> dict[str, Any]:
+        """The module's answer, with the lock of the host where that is asked for and no role of this run has it."""
         options = dict(self._task.args)
         wanted, own = options.pop("hold", None), (variables.get("gpu_node_lock") or {}).get("run")
-        if wanted and not own and not self._task.check_mode:
+        if wanted and not own and self._task.check_mode:
+            # Who only looks is told who works there.
+            self._lock(wanted, variables)
+        elif wanted and not own:
             options["claim"] = own_claim(host)
             own = options["claim"]["run"]
-        elif wanted and not own:
-            self._lock(wanted, variables)
         if own:
             # What is left working by a run that has ended is found by this variable.
             self._task.environment = [*(self._task.environment or []), {"GPUWRIGHT_RUN": own}]
@@ -39,22 +69,12 @@ class ActionModule(ActionBase):
             # Only that action waits for what is left of a dead run, takes the lock from it, or refuses.
             lock = self._lock(wanted, variables)
             if lock.get("failed"):
-                return {**result, **lock}
+                return lock
             answer = self._execute_module(MODULE, options, task_vars=variables)
-        if "verdict" not in answer:
-            # Whoever releases what this run holds tries it here, too.
-            return {**result, **answer, "held": "claim" in options}
-        # Where the report is for a file, it comes as the text of that file, which nothing here takes apart.
-        text, findings = answer.pop("report_text", None), answer.pop("findings", [])
-        answer["ansible_facts"] = verdict_fact(answer["verdict"], answer.get("checks", findings))
-        if text is not None:
-            folder = options["report_folder"]
-            try:
-                answer["dest"] = str(keep_report(Path(folder), f"{host}.json", text))
-            except OSError as error:
-                where, why = error.filename or folder, error.strerror or error
-                answer |= {"failed": True, "msg": f"{where}: {why}; {OTHER_FOLDER} [verify.folder]"}
-        return {**result, **answer}
+        if "claim" in options and "verdict" not in answer:
+            # The module may have been cut short: the end of the run tries to release the lock.
+            answer["held"] = True
+        return answer
 
     def _lock(self, wanted: str, variables: dict[str, Any]) -> dict[str, Any]:
         """What a task `operator_lock` answers, with the options that the variable has."""

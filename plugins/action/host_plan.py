@@ -140,9 +140,10 @@ class ActionModule(ActionBase):
         return self._is("preflight_host_checks") and self._asked.setting("preflight_on_problem") == "fleet"
 
     def _ready(self) -> bool:
-        """Whether a verification needs nothing before it; whether cards are in use is found out at the last moment."""
-        verifiable = "verify" in (self._facts.get("gpu_node_settled") or {}).get("roles", ())
-        return verifiable and self._asked.setting("verify_smoke_device") != "cuda"
+        """Whether a verification needs nothing before it; to wait for work on cards to end is something."""
+        if "verify" not in (self._facts.get("gpu_node_settled") or {}).get("roles", ()):
+            return False
+        return self._asked.setting("gpuwright_busy") != "wait" or self._asked.setting("verify_smoke_device") != "cuda"
 
     def _finished(self) -> bool:
         closer = self._is("preflight_host_checks") and not (self._facts.get("gpu_node_settled") or {}).get("all")

@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.gpuwright.node.plugins.filter.package_failure import package_failure
+from ansible_collections.gpuwright.node.plugins.filter.release_remarks import release_remarks
 from ansible_collections.gpuwright.node.plugins.plugin_utils.preflight_rows import stopping_row, told_rows
 
 # Of the steps that a host has only where it is looked at more closely.
@@ -33,9 +34,11 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
     # If apt cannot read its lists, that is the problem; what it found in the old ones does not count.
     lists = results["__preflight_lists"]
     rehearsal = lists if lists.get("msg") else results["__preflight_rehearsal"]
-    # The task itself never fails: a failure shows in dnf's return code, or in apt giving any message at all.
-    by_apt = variables.get("gpu_node", {}).get("os", {}).get("family") == "debian"
-    failed = rehearsal.get("failures") or rehearsal.get("rc", 0) != 0 or (by_apt and rehearsal.get("msg"))
+    # The task itself never fails: a failure shows in dnf's return code, or in apt giving any message at all. What is
+    # known of the node comes last: Ansible templates the whole of it for each look.
+    failed = rehearsal.get("failures") or rehearsal.get("rc", 0) != 0
+    if rehearsal.get("msg") and not failed:
+        failed = variables.get("gpu_node", {}).get("os", {}).get("family") == "debian"
     rows = [_repository_row(rehearsal, variables["gpu_node"], variables["gpu_node_plan"])] if failed else []
     return rows + results["__preflight_checks"].get("problems", [])
 
@@ -98,6 +101,13 @@ def left_out(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return wrap_var(told)
 
 
+def preflight_remarks(hosts: Iterable[Mapping[str, Any]], releases: bool) -> list[dict[str, Any]]:
+    """Rows that stop no host; with C(releases) also of hosts whose release or kernel is not that of the others."""
+    known = list(hosts)
+    own = [row for row in preflight_problems(known) if not row["stops"]]
+    return own + (release_remarks(known) if releases else [])
+
+
 def common_problems(found: Iterable[Mapping[str, Any]]) -> list[str]:
     """What is wrong with the variables of every host, from C(gpu_node_preflight) of all hosts of the run."""
     of_hosts = [list(one.get("variables", [])) for one in found]
@@ -133,6 +143,7 @@ class FilterModule:
     def filters(self) -> dict[str, Any]:
         return {
             "preflight_problems": preflight_problems,
+            "preflight_remarks": preflight_remarks,
             "preflight_left_out": left_out,
             "common_problems": common_problems,
             "problem_table": problem_table,

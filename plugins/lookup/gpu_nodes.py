@@ -14,15 +14,16 @@ description:
   - C(--syntax-check) needs no host, so it stops on nothing.
   - With a layer, only the hosts on which one of its roles has something to do, as the role preflight has found in an
     earlier play of the run; with C(preflight), only those that no play of the run has read before, with C(closer)
-    those that are to be looked at more closely, and with C(verify) those that something has to be made ready on before
-    they are verified. Where there is none, the play has no hosts, which is no error. Where
+    those that are to be looked at more closely, with C(ready) those that something has to be made ready on before they
+    are verified, with C(verify) those that are not left out, and with C(verdict) those that did not pass. Where there
+    is none, the play has no hosts, which is no error. Where
     these are not all hosts, one of the others comes with them, since Ansible ends a run where all hosts of a play fail;
     the role preflight ends the play for that host at once.
 options:
   layer:
     description: Layer whose roles the play lists.
     type: str
-    choices: [preflight, closer, system, framework, model, verify]
+    choices: [preflight, closer, system, framework, model, ready, verify, verdict]
 """
 EXAMPLES = """
 - name: Every GPU node
@@ -64,6 +65,7 @@ LAYERS = ("preflight", "system", "framework", "model", "verify")
 PARTS = ("report",)
 # Facts of a host that an earlier play of the run has read, or has left out.
 READ = {"gpu_node_plan", "gpu_node_left_out"}
+PASSED = ("PASS", "WARN")
 SPECIAL_TAGS = ("all", "always", "never", "tagged", "untagged")
 
 
@@ -156,12 +158,16 @@ def hosts_of(layer: str, hosts: list[str], variables: Mapping[str, Any]) -> list
     known = variables.get("hostvars", {})
     if layer == "closer":
         return with_another([name for name in hosts if is_to_be_looked_at(known.get(name) or {})], hosts)
-    if layer not in ("preflight", "verify"):
+    if layer == "verify":
+        return [name for name in hosts if "gpu_node_left_out" not in (known.get(name) or {})]
+    if layer == "verdict":
+        return with_another([name for name in hosts if has_failed(known.get(name) or {})], hosts)
+    if layer not in ("preflight", "ready"):
         return with_another(unsettled_hosts(layer, hosts, known), hosts)
     # The page alone (--tags report) is made from saved reports, for which no host is contacted.
     if not set(variables.get("ansible_run_tags", [])) - set(PARTS):
         return []
-    if layer == "verify":
+    if layer == "ready":
         return with_another([name for name in hosts if not is_ready(known.get(name) or {})], hosts)
     return [name for name in hosts if not READ & set(known.get(name) or ())]
 
@@ -184,6 +190,11 @@ def is_to_be_looked_at(known: Mapping[str, Any]) -> bool:
 def is_ready(known: Mapping[str, Any]) -> bool:
     """Whether the role preflight has read the host, and found that it can be verified as it is."""
     return bool(known.get("gpu_node_preflight", {}).get("ready"))
+
+
+def has_failed(known: Mapping[str, Any]) -> bool:
+    """Whether the host was verified in this run, and has not passed."""
+    return known.get("gpu_node_verdict", {"verdict": PASSED[0]})["verdict"] not in PASSED
 
 
 def unsettled_hosts(layer: str, hosts: Iterable[str], hostvars: Mapping[str, Any]) -> list[str]:

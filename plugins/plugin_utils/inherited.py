@@ -21,13 +21,10 @@ ROLES = ROOT / "roles"
 # The parser in C takes a tenth of the time, where PyYAML has been built with it.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PLUGINS = "ansible_collections.gpuwright.node.plugins"
-# Those that the role preflight calls on every host.
-OF_EVERY_HOST = (
-    *("lookup.package_lock", "lookup.setting", "lookup.settled", "lookup.this_run"),
-    *("filter.logins", "filter.matrix", "filter.plan_question", "filter.problems", "filter.variables"),
-)
-# Filters that it uses on every host. The first one that is asked for has Ansible load all the files of its own, too.
-FILTERS = ("common_problems", "preflight_problems", "variable_problems")
+# Those that the roles preflight and verify call on every host.
+OF_EVERY_HOST = ("lookup.setting", "lookup.settled", "lookup.this_run", "filter.problems", "filter.variables")
+# Filters that they use on every host. The first one that is asked for has Ansible load all the files of its own, too.
+FILTERS = ("common_problems", "preflight_remarks")
 
 
 @functools.cache

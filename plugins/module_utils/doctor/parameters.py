@@ -9,7 +9,7 @@ from ..training.smoke import OPTIONS, wrong_option
 SPEC: Dict[str, Dict[str, Any]] = {
     "expectations": {"type": "dict"},
     "smoke": {"type": "dict"},
-    "smoke_test": {"type": "dict", "options": OPTIONS},
+    "smoke_test": {"type": "dict", "options": dict(OPTIONS, agents={"type": "list", "elements": "str"})},
     "report_folder": {"type": "path"},
     "report_path": {"type": "path"},
     "verified_path": {"type": "path"},

@@ -3,7 +3,7 @@
 
 import platform
 import time
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..host.in_child import Beside
 from .trainer_run import (
@@ -65,6 +65,23 @@ class SmokeBeside:
         """What `run_smoke` returned, waiting for it; to be called once."""
         lost = "AMP smoke test: its process gave no answer. Next: look for the reason in journalctl -k."
         return self._child.answer(self._seconds) or {"smoke": None, "failed": True, "msg": lost, "seconds": None}
+
+
+def start_beside(options: Optional[Mapping[str, Any]]) -> Tuple[Optional[SmokeBeside], str]:
+    """A smoke test that has begun, or None, and who works on the cards, so that none was begun there.
+
+    Who works is looked for only with `agents`, names of further programs that lose nothing.
+    """
+    if not options:
+        return None, ""
+    if options["device"] == "cuda" and options["agents"] is not None:
+        # Late, since most of what a node without cards is sent is loaded while it trains.
+        from ..probe.workloads import describe_all, in_way, read_workloads
+
+        who = describe_all(in_way(read_workloads(agents=options["agents"]), "cards"))
+        if who:
+            return None, who
+    return SmokeBeside(options), ""
 
 
 def smoke_command(launcher: str, python: str, device: str, steps: int) -> List[str]:

@@ -19,7 +19,6 @@ from conftest import REPOSITORY
 from gpuwright.checks.all import run_checks
 from gpuwright.doctor.report_text import report_lines
 from gpuwright.doctor.verification import TOLD
-from gpuwright.training.smoke import OPTIONS
 from gpuwright.training.smoke_history import check_mode_smoke
 from gpuwright.verdict import report
 from gpuwright.verdict.expectations import parse_expectations
@@ -319,12 +318,15 @@ def assert_documented(options: dict, spec: dict) -> None:
     assert set(options) == set(spec)
     for name, option in options.items():
         wanted = {key: value for key, value in spec[name].items() if key != "options"}
-        assert {key: option[key] for key in ("type", "required", "default", "choices") if key in option} == wanted, name
+        assert {
+            key: option[key] for key in ("type", "elements", "required", "default", "choices") if key in option
+        } == wanted, name
 
 
 def test_the_module_documents_every_parameter_and_result():
     blocks = {name: yaml.safe_load(getattr(gpu_verify, name)) for name in DOCUMENTS}
-    assert_documented(blocks["DOCUMENTATION"]["options"], gpu_verify.SPEC)
-    assert_documented(blocks["DOCUMENTATION"]["options"]["smoke_test"]["suboptions"], OPTIONS)
-    assert set(blocks["RETURN"]) == {*TOLD, "smoke_seconds", "report", "dest", "ansible_facts"}
+    options = blocks["DOCUMENTATION"]["options"]
+    assert_documented(options, gpu_verify.SPEC)
+    assert_documented(options["smoke_test"]["suboptions"], gpu_verify.SPEC["smoke_test"]["options"])
+    assert set(blocks["RETURN"]) == {*TOLD, "smoke_seconds", "busy", "report", "dest", "ansible_facts"}
     assert set(blocks["RETURN"]["checks"]["contains"]) == {*CHECK, "waived", "caused_by"}

@@ -45,8 +45,8 @@ class Site:
             elif source.is_file():
                 shutil.copy(source, folder)
             else:
-                ignored = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(source, folder / part, symlinks=True, ignore=ignored)
+                # Compiled files are copied too, and with them each run begins sooner.
+                shutil.copytree(source, folder / part, symlinks=True)
         for role in (folder / "roles").iterdir():
             if role.name != "preflight":
                 self.tasks(role.name, [])

@@ -210,7 +210,7 @@ def test_a_host_is_read_once_and_looked_at_more_closely_once(facts: dict[str, An
 
 
 @pytest.mark.parametrize(("tags", "hosts"), [(["report"], []), (["report", "verify"], ["a"]), (["all"], ["a"])])
-@pytest.mark.parametrize("layer", ["preflight", "verify"])
+@pytest.mark.parametrize("layer", ["preflight", "ready"])
 def test_the_page_alone_reads_no_host(layer: str, tags: list[str], hosts: list[str]) -> None:
     assert LOOKUP.hosts_of(layer, ["a"], {"hostvars": {}, "ansible_run_tags": tags}) == hosts
 
@@ -219,8 +219,20 @@ def test_what_is_ready_to_be_verified_gets_no_play_before_but_as_a_companion() -
     ready, other = {"gpu_node_preflight": {"ready": True}}, {"gpu_node_preflight": {"ready": False}}
     known = {"a": ready, "b": other, "c": {"gpu_node_left_out": {"kind": "busy"}}, "d": ready, "e": {}}
     variables = {"hostvars": known, "ansible_run_tags": ["all"]}
-    assert LOOKUP.hosts_of("verify", ["a", "d"], variables) == []
-    assert LOOKUP.hosts_of("verify", ["a", "b", "c", "d", "e"], variables) == ["b", "c", "e", "a"]
+    assert LOOKUP.hosts_of("ready", ["a", "d"], variables) == []
+    assert LOOKUP.hosts_of("ready", ["a", "b", "c", "d", "e"], variables) == ["b", "c", "e", "a"]
+    # Who was left out is not verified; the page alone needs a host to be made on, and contacts none.
+    assert LOOKUP.hosts_of("verify", ["a", "c", "e"], variables) == ["a", "e"]
+    assert LOOKUP.hosts_of("verify", ["e"], {"hostvars": known, "ansible_run_tags": ["report"]}) == ["e"]
+
+
+def test_only_who_did_not_pass_ends_with_a_verdict_and_never_alone() -> None:
+    verdicts = {"a": "PASS", "b": "FAIL", "c": "UNKNOWN", "d": "WARN"}
+    known: dict[str, Any] = {name: {"gpu_node_verdict": {"verdict": word}} for name, word in verdicts.items()}
+    variables = {"hostvars": {**known, "e": {}}, "ansible_run_tags": ["all"]}
+    assert LOOKUP.hosts_of("verdict", ["a", "d", "e"], variables) == []
+    assert LOOKUP.hosts_of("verdict", ["b", "c", "d", "e"], variables) == ["b", "c", "d"]
+    assert LOOKUP.hosts_of("verdict", ["b"], variables) == ["b"]
 
 
 def test_one_of_the_others_comes_with_those_that_are_looked_at_more_closely() -> None:

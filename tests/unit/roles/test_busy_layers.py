@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
+from own_collection import own_collection
 from test_system_busy import ALICE, Site
 
 FORCE = {"gpuwright_busy": "force"}
@@ -212,23 +213,42 @@ def test_an_environment_that_the_trainer_waits_for_is_not_the_current_one_yet(en
 # --- verification
 
 
+WAIT = {"gpuwright_busy": "wait", "gpuwright_busy_wait_seconds": 0, "__system_busy_poll_seconds": 1}
+JUDGED = {"verdict": "PASS", "findings": [], "message": "Verdict PASS"}
+
+
 @pytest.mark.parametrize(
     ("busy", "device", "variables", "tried", "looks"),
     [
-        ("", "cuda", {}, True, 1),
-        (ALICE, "cuda", {}, False, 1),
-        (ALICE, "cuda", FORCE, False, 1),
-        (ALICE, "cpu", {}, True, 0),
+        # The verification looks for itself who works there, right before it trains.
+        (ALICE, "cuda", {}, True, 0),
+        (ALICE, "cuda", FORCE, True, 0),
+        (ALICE, "cuda", WAIT, False, 1),
+        ("", "cuda", WAIT, True, 1),
+        (ALICE, "cpu", WAIT, True, 0),
     ],
 )
 def test_the_cards_are_not_tried(site: Site, busy: str, device: str, variables: dict, tried: bool, looks: int) -> None:
     asked = f"open({str(site.folder / 'smoke')!r}, 'w').write(json.dumps(arguments))"
-    facts = {"gpu_node_verdict": {"verdict": "PASS", "findings": [], "message": "Verdict PASS"}}
+    facts = {"gpu_node_verdict": JUDGED}
     site.module("gpu_verify", f"({asked}, {{'changed': False, 'verdict': 'PASS', 'ansible_facts': {facts}}})[1]")
     site.module("report_page", "{'changed': False, 'path': '/x'}")
-    known = {"verify_smoke_device": device, "__verify_held": {}}
+    known = {"verify_smoke_device": device, "__verify_held": {}, "preflight_agents": ["nvitop"]}
     tasks = [include("verify", "busy"), include("verify", "judge")]
     assert site.play([busy], tasks, **known, **variables) == 0, site.log
     arguments = json.loads((site.folder / "smoke").read_text())
     assert ("smoke_test" in arguments) is tried and len(site.looks) == looks
     assert arguments.get("smoke") == (None if tried else {"busy": ALICE})
+    assert not tried or arguments["smoke_test"]["agents"] == ["nvitop"]
+
+
+def test_who_works_on_the_cards_is_told_with_the_next_step(site: Site) -> None:
+    own = own_collection(site.folder) / "plugins/modules/gpu_verify.py"
+    own.unlink()
+    own.write_text(
+        "from ansible.module_utils.basic import AnsibleModule\nmodule = AnsibleModule({}, supports_check_mode=True)\n"
+        f"module.exit_json(changed=False, verdict='WARN', checks=[], busy={ALICE!r})\n"
+    )
+    assert site.play([], [{"gpuwright.node.gpu_verify": {}}]) == 0, site.log
+    assert f"a5-01 is in use, so this run did not train on the GPUs to try them: {ALICE}. Next: run again" in site.text
+    assert "ansible-playbook site.yml -l a5-01 -e gpuwright_busy=wait" in site.text

@@ -10,8 +10,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from gpuwright.probe import workloads
+from gpuwright.training import smoke
 from gpuwright.training.trainer_run import read_record
 
 Write = Callable[[str, str], Path]
@@ -225,3 +228,35 @@ exit 1
 def test_record_is_found_among_other_output(stdout: str, found: bool) -> None:
     assert (read_record(stdout) == report()) is found
     assert (read_record(stdout) is None) is not found
+
+
+@pytest.mark.parametrize(
+    ("device", "agents", "works", "begins"),
+    [
+        ("cuda", ["nvitop"], True, False),
+        ("cuda", ["nvitop"], False, True),
+        # Nobody asked for it, or no card is used.
+        ("cuda", None, True, True),
+        ("cpu", ["nvitop"], True, True),
+    ],
+)
+def test_cards_in_use_are_left_alone(
+    device: str, agents: list[str] | None, works: bool, begins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"what": "train", "name": "train", "pid": 7, "user": "alice", "since": "", "cards": [0], "job": False}
+    row |= {"unreadable": "", "given": False}
+    asked: list[list[str]] = []
+
+    def read(agents: list[str]) -> dict[str, Any]:
+        asked.append(agents)
+        return {"workloads": [row] * works}
+
+    monkeypatch.setattr(workloads, "read_workloads", read)
+    monkeypatch.setattr(smoke, "SmokeBeside", lambda options: options["device"])
+    begun, who = smoke.start_beside({"device": device, "agents": agents})
+    assert (begun, who) == ((device, "") if begins else (None, "train (pid 7, alice)"))
+    assert asked == ([agents] if device == "cuda" and agents is not None else [])
+
+
+def test_without_options_nothing_begins() -> None:
+    assert smoke.start_beside(None) == (None, "")

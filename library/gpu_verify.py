@@ -166,7 +166,7 @@ def main() -> None:
     module.exit_json(changed=False, **answer)
 
 
-def verified(module: AnsibleModule, before_changes: Callable[[], None]) -> Dict[str, Any]:
+def verified(module: AnsibleModule, before_changes: Callable[[Any], None]) -> Dict[str, Any]:
     """What the module answers with, once the report is written."""
     params = module.params
     try:
@@ -181,7 +181,7 @@ def verified(module: AnsibleModule, before_changes: Callable[[], None]) -> Dict[
     from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification import answer_of, keep, verify
     from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import record_settled
 
-    before_changes()
+    before_changes(training)
     report, smoke_seconds = verify(params, expectations, module.check_mode, training)
     if not module.check_mode:
         try:

@@ -65,23 +65,26 @@ def close_ledger(run: str) -> str:
 
 
 @contextlib.contextmanager
-def holding(module: AnsibleModule, claim: Optional[Dict[str, Any]]) -> Iterator[Callable[[], None]]:
+def holding(module: AnsibleModule, claim: Optional[Dict[str, Any]]) -> Iterator[Callable[[Any], None]]:
     """Hold the host while a module works, without a claim just let it work; end the module if another run holds it.
 
-    Yields what the module has to call before it changes anything.
+    Yields what the module has to call before it changes anything, with what it has begun that changes nothing, or None:
+    if the module ends there, it waits for the `answer` of that.
     """
     if not claim:
-        yield lambda: None
+        yield lambda begun: None
         return
     wrong = unclaimed(claim)
     if wrong:
         module.fail_json(msg=f"claim: {wrong} is missing; the action plugin fills it in, where hold is set")
     run = claim["run"]
 
-    def before_changes() -> None:
+    def before_changes(begun: Any) -> None:
         try:
             open_ledger(run)
         except NotKept as error:
+            if begun:
+                begun.answer()
             module.fail_json(msg=str(error))
 
     try:

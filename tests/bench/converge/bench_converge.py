@@ -19,6 +19,7 @@ from converge_page import KINDS, goal_lines, write_all
 from fleet_hosts import Fleet, add_addresses
 from gpuwright_fleet.paths import cache_dir, content_hash
 from payload import LIST_PACKAGES, MINUTES, take
+from real_packages import first_runs
 from same import differences
 from ways import BARE, CHANGED_MINUTES, HERE, MITOGEN, OURS, REPOSITORY, STOCK, Command, Failed, bare, gpuwright, once
 from ways import stock as stock_role
@@ -218,6 +219,17 @@ def on_endpoints(count: int, options: argparse.Namespace, kept: Path) -> dict[st
     return found | {"arms": summary(values)}
 
 
+def on_real_packages(options: argparse.Namespace, kept: Path) -> None:
+    """The part "real packages": first runs on Debian."""
+    from figures import summary
+
+    found: dict[str, Any] = {"rounds": options.real}
+    with measured(found, options.note):
+        told = first_runs(options.real, kept / "payload-debian", say)
+    found |= {"arms": summary(told["values"]), "same": told["same"]}
+    write_all(options.results, {"real packages": found})
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1, help="first runs of every arm (default: 1)")
@@ -235,10 +247,16 @@ def main() -> int:
     parser.add_argument(
         "--forks", type=int, default=25, help="of the runs on endpoints (default: 25, as in ansible.cfg)"
     )
+    parser.add_argument(
+        "--real", type=int, default=0, help="rounds of first runs with Debian's real packages (default: none)"
+    )
     parser.add_argument("--note", default="", help="what a reader must know of the machine during this run")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of converge.json, .md and .png")
     parser.add_argument("--raw", type=Path, default=CACHE, help="folder for every single value")
     options = parser.parse_args()
+    unknown = sorted(set(options.arms.split(",")) - set(SLUGS.values()))
+    if unknown:
+        parser.error(f"--arms: no way is called {', '.join(unknown)}; they are {', '.join(SLUGS.values())}")
     kept = CACHE / content_hash([REPOSITORY / name for name in CODE])
     os.umask(0o022)
     for count in [int(word) for word in options.hosts.split(",") if word != "none"]:
@@ -246,6 +264,8 @@ def main() -> int:
     for count in [int(word) for word in options.endpoints.split(",") if word != "none"]:
         found = on_endpoints(count, options, kept)
         write_all(options.results, {f"endpoints {count}": found})
+    if options.real:
+        on_real_packages(options, kept)
     result = write_all(options.results, {})
     print("\n".join(goal_lines(result)))
     print(f"Page: {options.results / 'converge.md'}; kinds of cost: {', '.join(KINDS)}")

@@ -15,8 +15,19 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 BENCH = REPOSITORY / "tests/bench/converge"
 FOLDERS = (BENCH, REPOSITORY / "tests/bench/runtime", REPOSITORY / "tests/fleet")
 NAMES = (
-    *("accounts", "answers", "arms", "converge_page", "converge_text", "figures", "fleet_hosts", "measure", "page"),
-    *("payload", "same", "ways"),
+    *(
+        "accounts",
+        "answers",
+        "arms",
+        "bench_converge",
+        "converge_page",
+        "converge_text",
+        "figures",
+        "fleet_hosts",
+        "measure",
+        "page",
+    ),
+    *("payload", "real_packages", "same", "ways"),
 )
 NET = "\n".join(
     (
@@ -91,7 +102,10 @@ def made_up() -> dict[str, Any]:
         "measured": measured,
         "arms": {"gpuwright": {"no-op": costs(30, 5)}},
     }
-    return {"schema": 1, "hosts 1": one, "endpoints 100": many}
+    walls = {"gpuwright": 480.0, "bare script": 400.0}
+    first = {way: {"first": {**costs(wall, 50, 10), "wall": figure(wall, count=1)}} for way, wall in walls.items()}
+    real = {"rounds": 1, "measured": measured, "arms": first, "same": one["same"]}
+    return {"schema": 1, "hosts 1": one, "endpoints 100": many, "real packages": real}
 
 
 def test_bytes_of_an_interface(bench: Any) -> None:
@@ -165,7 +179,10 @@ def test_goals_are_met_not_met_or_not_measured(bench: Any) -> None:
     assert told["no-op, one host: wall without the smoke test, goal on a quiet machine"] == "not met"
     assert told["the same, gate"] == "met"
     assert told["beside it, the smoke test"] == "-"
-    assert told["first run without the smoke test, over the bare script, gate"] == "met"
+    assert told["the same with stand-ins, of which none is large, gate"] == "met"
+    assert (
+        told["first run with real packages, without the smoke test, over the bare script, gate"] == "not met, one run"
+    )
     assert told["100 endpoints: controller, CPU seconds for each"] == "not met"
     empty = page.goal_lines({"schema": 1})
     assert all("not measured" in row or "shown only" in row for row in empty[2:]), empty
@@ -182,7 +199,7 @@ def test_page_of_a_made_up_run(bench: Any) -> None:
 
 def test_page_before_anything_was_measured(bench: Any) -> None:
     text = bench("converge_page").write_page({"schema": 1})
-    assert "nothing to multiply" in text and "Not measured yet." in text
+    assert "--real 1" in text and "nothing to multiply" in text and "Not measured yet." in text
 
 
 def test_compact_json_says_the_same(bench: Any) -> None:
@@ -221,6 +238,23 @@ def test_files_of_each_host_alone_are_not_compared(bench: Any) -> None:
     assert ours == {"/etc/x": "aa", "/etc/y": "cc"}
     told = same.compared(ours, {"/etc/x": "aa", "/etc/y": "00", "/etc/z": "ee"})
     assert (told["equal"], told["differ"]["names"], told["only here"]["names"]) == (1, ["/etc/y"], ["/etc/z"])
+
+
+def test_packages_that_a_run_has_added(bench: Any) -> None:
+    before, after = (
+        "adduser=3.134\nlibc6:amd64=2.36-9\n",
+        "adduser=3.135\nlibc6:amd64=2.36-9\nnvidia-smi=535.261.03-1\n",
+    )
+    assert bench("real_packages").added(before, after) == ["nvidia-smi=535.261.03-1"]
+
+
+def test_a_way_that_nobody_knows_is_named(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench_converge.py", "--arms", "gpuwright", "--hosts", "none"])
+    with pytest.raises(SystemExit):
+        bench("bench_converge").main()
+    assert "no way is called gpuwright; they are bare, stock, mitogen, ours" in capsys.readouterr().err
 
 
 def test_interval_of_the_timer_in_the_scripts_files(bench: Any, tmp_path: Path) -> None:

@@ -300,9 +300,10 @@ def test_a_verification_waits_for_what_a_dead_run_has_left(host: Host) -> None:
 
 def test_a_verification_that_cannot_hold_the_host_changes_nothing_and_holds_nothing(host: Host) -> None:
     on_node(host, "mkdir /var/lib/gpuwright && mount -t tmpfs -o ro tmpfs /var/lib/gpuwright")
-    verification(host, "a.yml", "sleep 60")
+    verification(host, "a.yml", f"sleep 3; touch {host.folder}/over")
     rc, said = host.run("a.yml")
     assert rc != 0 and "[first_record.write]" in said and not host.record(), said
+    assert (host.folder / "over").exists(), "the training was left behind"
     rc, said = host.run("a.yml", "-e", "gpuwright_lock=brake")
     assert rc != 0 and not host.record(), said
 

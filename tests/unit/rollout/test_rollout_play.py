@@ -36,7 +36,8 @@ def test_its_roles_are_those_of_the_layers_in_their_order() -> None:
     begin, own = rollout["roles"][:2], []
     assert [entry["role"] for entry in begin] == FIRST
     for layer in LAYERS:
-        play = plays(layer)[-1]
+        (play, *parts) = [play for play in plays(layer) if "hosts" in play]
+        assert not parts or layer == "verify"
         assert roles_of(play)[:2] == begin
         own += [entry for entry in roles_of(play)[2:] if entry != BUNDLE]
         # Its one play is of all layers.
@@ -46,6 +47,15 @@ def test_its_roles_are_those_of_the_layers_in_their_order() -> None:
         for key in ("become", "gather_facts", "environment"):
             assert play[key] == rollout[key], (layer, key)
     assert rollout["roles"] == [*begin, BUNDLE, *own]
+
+
+def test_the_parts_of_the_verification_are_those_of_its_role_in_their_order() -> None:
+    tasks = [task for play in plays("verify") for task in play.get("tasks", [])]
+    imported = [task["ansible.builtin.import_role"] for task in tasks]
+    parts = [role["tasks_from"] for role in imported if role["name"] == "gpuwright.node.verify"]
+    whole = yaml.safe_load((REPOSITORY / "roles/verify/tasks/main.yml").read_text())
+    words = ("ansible.builtin.include_tasks", "ansible.builtin.import_tasks")
+    assert [f"{part}.yml" for part in parts] == [task[word] for task in whole for word in words if word in task]
 
 
 def test_the_environment_is_switched_when_site_yml_switches_it() -> None:

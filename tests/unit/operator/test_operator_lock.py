@@ -304,8 +304,6 @@ def test_a_verification_that_cannot_hold_the_host_changes_nothing_and_holds_noth
     rc, said = host.run("a.yml")
     assert rc != 0 and "[first_record.write]" in said and not host.record(), said
     assert (host.folder / "over").exists(), "the training was left behind"
-    rc, said = host.run("a.yml", "-e", "gpuwright_lock=brake")
-    assert rc != 0 and not host.record(), said
 
 
 def test_a_verification_in_check_mode_holds_nothing(host: Host) -> None:

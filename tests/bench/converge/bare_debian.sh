@@ -35,6 +35,11 @@ tar -C / -xf files.tar opt
 "$VENV/bin/pip" install -q --disable-pip-version-check --no-cache-dir --no-deps --no-index "$VENV"/*.whl
 ln -sfn "$VENV" "${VENV%/*}/current"
 
+# cuDNN from NVIDIA's wheel: Debian's archive has none.
+python3 -m pip install -q --disable-pip-version-check --no-deps --require-hashes --only-binary :all: --no-cache-dir \
+    --target "$CUDNN.wheel" --requirement "$CUDNN.wheel/lock.txt"
+ln -sfn "$CUDNN.wheel/nvidia/cudnn" "$CUDNN"
+
 systemctl daemon-reload
 systemctl -q enable gpuwright-devices gpuwright-boot-check nvidia-persistenced || true
 systemctl -q enable --now gpuwright-tuning gpuwright-check.timer gpuwright-check.path || true

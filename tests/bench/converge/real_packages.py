@@ -49,14 +49,19 @@ def take(fleet: DebianFleet, before: str, folder: Path) -> None:
     """Write what the script needs to do the same as our run has done: its values, and an archive of files."""
     folder.mkdir(parents=True, exist_ok=True)
     venv = fleet.do(HOST, "readlink -f /opt/gpuwright/venvs/current").strip()
+    cudnn = fleet.do(HOST, "find /opt/gpuwright/cudnn -mindepth 1 -maxdepth 1 -type l").strip()
     beside = f"cd {venv} && ls -d $PWD/*.whl $PWD/gan_trainer.digest $PWD/gpuwright.json $PWD/lock.txt"
-    fleet.do(HOST, f"{{ {OWN_FILES}; ({beside}); }} | cut -c2- | tar -C / -cf /var/tmp/own.tar -T -")
+    fleet.do(
+        HOST,
+        f"{{ {OWN_FILES}; ({beside}); ls {cudnn}.wheel/lock.txt; }} | cut -c2- | tar -C / -cf /var/tmp/own.tar -T -",
+    )
     podman("cp", f"{fleet.container(HOST)}:/var/tmp/own.tar", str(folder / "files.tar"))
     fleet.do(HOST, "rm /var/tmp/own.tar")
     values = {
         "PACKAGES": " ".join(added(before, fleet.do(HOST, LIST_PACKAGES))),
         "HOLDS": " ".join(fleet.do(HOST, "apt-mark showhold").split()),
         "VENV": venv,
+        "CUDNN": cudnn,
         "COMMENT": fleet.do(HOST, "getent passwd trainer").split(":")[4],
     }
     (folder / "values.sh").write_text("".join(f"{name}={shlex.quote(text)}\n" for name, text in values.items()))

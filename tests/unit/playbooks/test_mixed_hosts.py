@@ -30,19 +30,10 @@ def facts(finished: bool, variables: list[str], *rows: dict[str, Any]) -> dict[s
     return {**found, "gpu_node_plan": {}} if finished else found
 
 
-def run(folder: Path, **hosts: dict[str, Any]) -> str:
-    action = own_collection(folder) / "plugins/action/host_plan.py"
-    action.unlink()
-    action.write_text(ACTION)
-    (folder / "verify.yml").write_text(
-        "- hosts: gpu_nodes\n  gather_facts: false\n  tasks: [{debug: {msg: 'MARK {{ inventory_hostname }}'}}]\n"
-    )
-    book = own_collection(folder) / "playbooks/preflight.yml"
-    (folder / "play.yml").write_text(f"- import_playbook: {book}\n- import_playbook: verify.yml\n")
-    inventory = {"gpu_nodes": {"hosts": {name: {"facts": one} for name, one in hosts.items()}}}
-    (folder / "hosts.yml").write_text(json.dumps(inventory))
+def played(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Exit status and output of the play in the folder, with its hosts and its own collection."""
     done = subprocess.run(
-        [str(PLAYBOOK), "-i", "hosts.yml", "play.yml"],
+        [str(PLAYBOOK), "-i", "hosts.yml", "play.yml", *arguments],
         cwd=folder,
         env={
             **os.environ,
@@ -54,7 +45,21 @@ def run(folder: Path, **hosts: dict[str, Any]) -> str:
         text=True,
         timeout=200,
     )
-    return done.stdout + done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+def run(folder: Path, **hosts: dict[str, Any]) -> str:
+    action = own_collection(folder) / "plugins/action/host_plan.py"
+    action.unlink()
+    action.write_text(ACTION)
+    (folder / "verify.yml").write_text(
+        "- hosts: gpu_nodes\n  gather_facts: false\n  tasks: [{debug: {msg: 'MARK {{ inventory_hostname }}'}}]\n"
+    )
+    book = own_collection(folder) / "playbooks/preflight.yml"
+    (folder / "play.yml").write_text(f"- import_playbook: {book}\n- import_playbook: verify.yml\n")
+    inventory = {"gpu_nodes": {"hosts": {name: {"facts": one} for name, one in hosts.items()}}}
+    (folder / "hosts.yml").write_text(json.dumps(inventory))
+    return played(folder)[1]
 
 
 def test_a_wrong_variable_of_one_host_does_not_end_the_run_of_finished_ones(tmp_path: Path) -> None:
@@ -107,20 +112,7 @@ def verified(folder: Path, *arguments: str, **verdicts: str) -> tuple[int, str]:
     )
     book = collection / "playbooks/verify.yml"
     (folder / "play.yml").write_text(f"- import_playbook: {book}\n- import_playbook: after.yml\n")
-    done = subprocess.run(
-        [str(PLAYBOOK), "-i", "hosts.yml", "play.yml", "-v", *arguments],
-        cwd=folder,
-        env={
-            **os.environ,
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_COLLECTIONS_PATH": str(folder / "collections"),
-            "ANSIBLE_STDOUT_CALLBACK": "default",
-        },
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    return done.returncode, done.stdout + done.stderr
+    return played(folder, "-v", *arguments)
 
 
 def test_a_bad_verdict_ends_the_run_of_its_host_alone_and_after_the_page(tmp_path: Path) -> None:

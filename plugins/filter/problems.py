@@ -9,7 +9,6 @@ from typing import Any
 
 from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.gpuwright.node.plugins.filter.package_failure import package_failure
-from ansible_collections.gpuwright.node.plugins.filter.release_remarks import release_remarks
 from ansible_collections.gpuwright.node.plugins.plugin_utils.preflight_rows import stopping_row, told_rows
 
 # Of the steps that a host has only where it is looked at more closely.
@@ -101,13 +100,6 @@ def left_out(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return wrap_var(told)
 
 
-def preflight_remarks(hosts: Iterable[Mapping[str, Any]], releases: bool) -> list[dict[str, Any]]:
-    """Rows that stop no host; with C(releases) also of hosts whose release or kernel is not that of the others."""
-    known = list(hosts)
-    own = [row for row in preflight_problems(known) if not row["stops"]]
-    return own + (release_remarks(known) if releases else [])
-
-
 def common_problems(found: Iterable[Mapping[str, Any]]) -> list[str]:
     """What is wrong with the variables of every host, from C(gpu_node_preflight) of all hosts of the run."""
     of_hosts = [list(one.get("variables", [])) for one in found]
@@ -143,7 +135,6 @@ class FilterModule:
     def filters(self) -> dict[str, Any]:
         return {
             "preflight_problems": preflight_problems,
-            "preflight_remarks": preflight_remarks,
             "preflight_left_out": left_out,
             "common_problems": common_problems,
             "problem_table": problem_table,

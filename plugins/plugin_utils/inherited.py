@@ -22,7 +22,10 @@ ROLES = ROOT / "roles"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PLUGINS = "ansible_collections.gpuwright.node.plugins"
 # Those that the roles preflight and verify call on every host.
-OF_EVERY_HOST = ("lookup.setting", "lookup.settled", "lookup.this_run", "filter.problems", "filter.variables")
+OF_EVERY_HOST = (
+    *("lookup.setting", "lookup.settled", "lookup.this_run"),
+    *("filter.preflight_remarks", "filter.problems", "filter.variables"),
+)
 # Filters that they use on every host. The first one that is asked for has Ansible load all the files of its own, too.
 FILTERS = ("common_problems", "preflight_remarks")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuwright.node.plugins.filter import release_remarks as releases
+from ansible_collections.gpuwright.node.plugins.filter import preflight_remarks as releases
 
 KERNELS = {
     "8.8": "4.18.0-477.10.1.el8_8.x86_64",
@@ -64,3 +64,11 @@ def test_an_update_that_is_half_done(version: str, kernel: str, words: str) -> N
     rows = said(host("a", version, kernel))
     assert len(rows) == bool(words)
     assert all(words in text and "unfinished" in text for _name, text in rows)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_remarks_on_a_host_alone_come_first_and_those_on_releases_only_where_asked(asked: bool) -> None:
+    row = {"problem": "somebody works there", "evidence": "", "next": "", "stops": False}
+    other = {**host("a", "8.9"), "gpu_node_preflight": {"rows": [row, {**row, "stops": True}]}}
+    rows = releases.preflight_remarks(iter([other, host("b", "8.10")]), asked)
+    assert [one["problem"][:20] for one in rows] == ["somebody works there", "Release 8.9 here, 8."][: 1 + asked]

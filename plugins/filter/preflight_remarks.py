@@ -1,27 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports hosts of one fleet whose minor release or kernel has drifted apart, before anything is changed."""
+"""Reports what stops no host, before anything is changed, such as minor releases or kernels that have drifted apart."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 ---
-name: release_remarks
+name: preflight_remarks
 author: The gpuwright developers (@gpuwright)
 version_added: 0.1.0
-short_description: Find hosts whose minor release or kernel has drifted apart
+short_description: Return what was seen on hosts that stops none of them, as rows
 description:
-  - Reported before anything is changed; it stops no host.
+  - Goes through the C(hostvars) once, since Ansible puts together anew what is known of a host each time.
+positional: releases
 options:
   _input:
-    description: The C(hostvars) of the hosts; one without C(gpu_node) is left out.
+    description: The C(hostvars) of the hosts.
     type: list
     required: true
     elements: dict
+  releases:
+    description: Whether hosts whose minor release or kernel has drifted apart from the others' are among it.
+    type: bool
+    required: true
 """
 
 EXAMPLES = r"""
 - ansible.builtin.debug:
-    msg: "{{ hosts | gpuwright.node.release_remarks }}"
+    msg: "{{ [hostvars[inventory_hostname]] | gpuwright.node.preflight_remarks(releases=true) }}"
 """
 
 RETURN = r"""
@@ -36,9 +41,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpuwright.node.plugins.filter.problems import preflight_problems
+
 # 4.18.0-553.el8_10.x86_64 is a kernel of 8.10; kernels of a first minor release may have no number there.
 MINOR_OF_KERNEL = re.compile(r"\.el(\d+)_(\d+)(?:\.|$)")
 SHOWN_HOSTS = 3
+
+
+def preflight_remarks(hosts: Iterable[Mapping[str, Any]], releases: bool) -> list[dict[str, Any]]:
+    """Rows that stop no host; with C(releases) also of hosts whose release or kernel is not that of the others."""
+    known = list(hosts)
+    own = [row for row in preflight_problems(known) if not row["stops"]]
+    return own + (release_remarks(known) if releases else [])
 
 
 def release_remarks(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -122,4 +136,4 @@ class FilterModule:
     """Filters of the role preflight."""
 
     def filters(self) -> dict[str, Any]:
-        return {"release_remarks": release_remarks}
+        return {"preflight_remarks": preflight_remarks}

@@ -72,10 +72,10 @@ unsupported:
   returned: always
   sample: false
 owners:
-  description: Who holds something in the list now; what nobody holds need not be allowed to change.
+  description: Who holds something now; what nobody holds need not be allowed to change.
   type: list
   elements: str
-  returned: with O(family=redhat)
+  returned: unless RV(unsupported)
   sample: [driver]
 before:
   description: Text of the file as it was; absent if there was none.
@@ -88,7 +88,7 @@ from typing import Any, Dict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
-from ansible_collections.gpuwright.node.plugins.module_utils.packages.holds import held_text, owners_of, planned_text
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.holds import held_text, owners_now, planned_text
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.installed import FAMILIES
 
 MODE = 0o644
@@ -137,8 +137,7 @@ def main() -> None:
     if state == "file" and not module.check_mode:
         module.set_default_selinux_context(asked["path"], False)
     known: Dict[str, Any] = {} if before is None else {"before": before}
-    if asked["family"] == "redhat":
-        known["owners"] = owners_of(after or "")
+    known["owners"] = owners_now(asked["family"], asked["owner"], asked["path"], after)
     diff = [placing.shown(found, wanted, differs)] if differs else []
     module.exit_json(changed=bool(differs), unsupported=False, diff=diff, **known)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds of installed packages: for each owner, a block in dnf's versionlock.list or a file of apt preferences."""
 
+import os
 import re
 from typing import Iterable, List, Match, Optional, Sequence, Tuple
 
@@ -92,6 +93,23 @@ def listed(text: str, owner: str, locks: Sequence[str]) -> str:
     lines = _without(text.splitlines(), [mark.format(owner) for mark in COMMENTS])[0]
     kept, place = _without(lines, marks)
     return "".join(f"{line}\n" for line in kept[:place] + block + kept[place:])
+
+
+def owners_now(family: str, owner: str, path: str, text: Optional[str]) -> List[str]:
+    """Who holds packages, sorted, once the file at `path` has this text (None: it is absent).
+
+    dnf has one list for all owners. On Debian each has a file; their names differ in the owner and lie in one folder.
+    """
+    if family == "redhat":
+        return owners_of(text or "")
+    folder, name = os.path.split(path)
+    start, _own, end = name.rpartition(owner)
+    found = {
+        other[len(start) : len(other) - len(end)]
+        for other in (os.listdir(folder) if os.path.isdir(folder) else [])
+        if other.startswith(start) and other.endswith(end) and len(other) > len(start + end)
+    }
+    return sorted(found - {owner} | ({owner} if text is not None else set()))
 
 
 def owners_of(text: str) -> List[str]:

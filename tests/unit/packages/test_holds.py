@@ -266,3 +266,19 @@ def test_who_holds_something() -> None:
     # Of version 0.1.0, and of a list that somebody has cut in two.
     assert owners_of("# BEGIN gpuwright kernel\n") == ["kernel"]
     assert owners_of(listed(text, "driver", [])) == ["cuda"]
+
+
+def test_who_holds_something_on_debian(hold, tmp_path: Path) -> None:
+    folder = tmp_path / "preferences.d"
+    folder.mkdir()
+    (folder / "gpuwright-cuda.pref").write_text(PREFERENCES)
+    (folder / "site.pref").write_text("")
+    asked = {"path": str(folder / "gpuwright-driver.pref")}
+    assert hold("debian", packages=["libcuda1"], check=True, **asked)["owners"] == ["cuda", "driver"]
+    assert hold("debian", state="planned", version="590.*", **asked)["owners"] == ["cuda"]
+    assert hold("debian", packages=["libcuda1"], **asked)["owners"] == ["cuda", "driver"]
+    assert hold("debian", owner="cuda", packages=[], path=str(folder / "gpuwright-cuda.pref"))["owners"] == ["driver"]
+    assert hold("debian", packages=[], **asked)["owners"] == []
+    # Where nothing was ever held, dnf has no list and apt may have no folder.
+    assert hold(packages=[], path=str(tmp_path / "none.list"))["owners"] == []
+    assert hold("debian", owner="cuda", packages=[], path=str(tmp_path / "none/gpuwright-cuda.pref"))["owners"] == []

@@ -1,4 +1,4 @@
-"""What dnf says that it has installed need not be asked for; anything else is."""
+"""What dnf or apt says that it has installed need not be asked for; anything else is."""
 
 from __future__ import annotations
 
@@ -37,6 +37,37 @@ SAID = [
 )
 def test_what_is_named(name: str, told: bool) -> None:
     assert left_out([name], SAID) == ([] if told else [name])
+
+
+APT_SAID = """\
+Preparing to unpack .../libcuda1_535.261.03-1_amd64.deb ...
+Unpacking dkms (3.0.10-8+deb12u1) ...
+Setting up libcuda1:amd64 (535.261.03-1) ...
+Setting up gcc (4:12.2.0-3) ...
+Setting up nvidia-kernel-dkms (535.261.03-1) ...
+Setting up linux-headers-6.1.0-39-amd64 (6.1.148-1) ...\r
+dpkg: error processing package nvidia-smi (--configure):
+""".splitlines()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("gcc", True),
+        ("gcc=4:12.2.0-3", True),
+        ("gcc=4:12.2.0-4", False),
+        ("libcuda1", True),
+        ("libcuda1:amd64", True),
+        ("libcuda1=535.*", True),
+        ("libcuda1=545.*", False),
+        ("libcuda", False),
+        ("linux-headers-6.1.0-39-amd64", True),
+        ("dkms", False),
+        ("nvidia-smi", False),
+    ],
+)
+def test_what_apt_names(name: str, told: bool) -> None:
+    assert left_out([name], APT_SAID) == ([] if told else [name])
 
 
 def test_nothing_said_is_nothing_known() -> None:

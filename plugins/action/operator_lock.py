@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gpuwright.node.plugins.filter.variables import wrong_takeover
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_message
 
@@ -116,11 +117,8 @@ class ActionModule(ActionBase):
         )
         task_vars = task_vars or {}
         host = task_vars["inventory_hostname"]
-        if options["takeover"] not in ("", "break"):
-            raise AnsibleActionFail(
-                f"gpuwright_lock is {options['takeover']}, expected break (take the lock from the run that holds it); "
-                "correct it or leave it out, and run again. [operator.takeover]"
-            )
+        if wrong := wrong_takeover(options["takeover"]):
+            raise AnsibleActionFail(wrong)
         claim = own_claim(host)
         again = f"ansible-playbook {claim['playbook']} -l {host}"
         answer = self._ask(claim, options["state"], "", task_vars)

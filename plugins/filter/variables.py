@@ -78,6 +78,8 @@ def variable_problems(
     for name, value in variables.items():
         if name in options:
             problems.extend(f"{line} [variable.value]" for line in _problems_of_value(name, value, options[name]))
+        elif name == "gpuwright_lock" and not _is_template(value):
+            problems.extend(filter(None, [wrong_takeover(value)]))
         else:
             problems.extend(_problems_of_name(name, argument_specs, options))
     return sorted(problems)
@@ -87,6 +89,16 @@ def problems_by_roles(variables: Mapping[str, Any], roles: Iterable[str]) -> lis
     """`variable_problems` by the argument specs of these roles of the collection, which a run reads once."""
     known = role_specs(ROLES)
     return variable_problems(variables, {role: known[role]["main"].get("options", {}) for role in roles})
+
+
+def wrong_takeover(word: Any) -> str:
+    """Why this is no value of gpuwright_lock; "" if it is one."""
+    if word in ("", None, "break"):
+        return ""
+    return (
+        f"gpuwright_lock is {word}, expected break (take the lock from the run that holds it); "
+        "correct it or leave it out, and run again. [operator.takeover]"
+    )
 
 
 def _problems_of_name(name: str, roles: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:

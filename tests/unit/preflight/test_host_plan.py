@@ -93,6 +93,12 @@ def test_a_host_with_a_wrong_variable_is_not_contacted() -> None:
     assert [row["problem"] for row in found(result)["rows"]] == lines and not found(result)["finished"]
 
 
+def test_a_slip_in_the_word_that_breaks_a_lock_is_told_although_nobody_holds_the_host() -> None:
+    result, action = ask(gpuwright_lock="brake")
+    (line,) = found(result)["variables"]
+    assert action.asked_of_node == [] and line.endswith("[operator.takeover]") and not found(result)["finished"]
+
+
 def test_a_variable_that_names_what_is_not_there_ends_the_task() -> None:
     with pytest.raises(AnsibleUndefinedVariable, match="nobody_set_this"):
         ask(system_driver_branch="{{ nobody_set_this }}")

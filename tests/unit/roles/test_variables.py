@@ -225,10 +225,20 @@ def test_versions_that_are_fine(value: str) -> None:
         {"framework_pytorch_lock_file": "/srv/own.txt"},
         # Not ours: neither the prefix of a role nor close to one of our names.
         {"system_wide_proxy": "x", "ansible_user": "root", "__other": 1},
+        {"gpuwright_lock": "break"},
+        {"gpuwright_lock": ""},
+        {"gpuwright_lock": None},
+        {"gpuwright_lock": "{{ site_lock }}"},
     ],
 )
 def test_what_is_fine_is_not_mentioned(variables: dict[str, Any]) -> None:
     assert problems(**variables) == []
+
+
+@pytest.mark.parametrize("word", ["brake", "Break", "true", True, ["break"], 1])
+def test_a_slip_in_the_word_that_breaks_a_lock_is_told_before_any_host_is_asked(word: Any) -> None:
+    (line,) = plugin.variable_problems({"gpuwright_lock": word}, SPECS)
+    assert line.startswith(f"gpuwright_lock is {word}, expected break") and line.endswith("[operator.takeover]")
 
 
 @pytest.mark.parametrize(

@@ -100,10 +100,13 @@ def test_driver_and_toolkit_come_together_where_neither_is_there(tmp_path: Path)
         (["gpuwright.node.system_runtime"], []),
         (["gpuwright.node.system_cuda"], ["--tags", "system_driver"]),
         (["gpuwright.node.system_cuda"], ["--skip-tags", "system_cuda"]),
+        (["gpuwright.node.system_cuda"], ["--check"]),
     ],
-    ids=["another role", "chosen tags", "left out"],
+    ids=["another role", "chosen tags", "left out", "check mode"],
 )
-def test_a_run_without_the_toolkits_role_installs_none(tmp_path: Path, roles: list[str], words: list[str]) -> None:
+def test_a_run_in_which_the_toolkits_role_does_not_follow_installs_none(
+    tmp_path: Path, roles: list[str], words: list[str]
+) -> None:
     found = answers(tmp_path, roles, *words)
     assert found["fresh"]["transaction"] == DRIVER
 

@@ -54,6 +54,11 @@ STEPS = (
         tags="system_driver", downloads=True,
     ),
     Step("CUDA", "driver", "system.yml", ("system_cuda",), (TRANSACTION,), tags="system_cuda", downloads=True),
+    # Without tags, as most people start it: one transaction brings both.
+    Step(
+        "driver with CUDA", "kernel headers", "system.yml", ("system_driver", "system_cuda", "system_reboot"),
+        (BUILD, DRACUT), downloads=True,
+    ),
     Step(
         "launcher and training user", "CUDA", "system.yml", ("system_runtime", "system_training"), (TRANSACTION,),
         tags="system_runtime,system_training", downloads=True,

@@ -290,7 +290,7 @@ def test_a_task_that_was_over_is_tried_again_and_a_point_that_is_missing_is_said
 
 def test_near_a_bare_host_are_steps_that_still_feel_every_fault() -> None:
     steps = choice.near(STEPS, 3)
-    names = ["kernel headers", "driver", "CUDA", "launcher and training user", "another mirror"]
+    names = ["kernel headers", "driver", "CUDA", "driver with CUDA", "launcher and training user", "another mirror"]
     assert [step.name for step in steps] == names
     assert all(step.after in ("", *(each.name for each in steps)) for step in steps)
     picked = [pair for seed in range(40) for pair in choice.sampled(steps, seed, 3)]

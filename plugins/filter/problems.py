@@ -12,7 +12,7 @@ from ansible_collections.gpuwright.node.plugins.filter.package_failure import pa
 from ansible_collections.gpuwright.node.plugins.plugin_utils.preflight_rows import stopping_row, told_rows
 
 # Of the steps that a host has only where it is looked at more closely.
-TASK_RESULTS = ("__preflight_lists", "preflight_rehearsal", "__preflight_checks")
+TASK_RESULTS = ("__preflight_lists", "__preflight_rehearsal", "__preflight_checks")
 
 
 def preflight_problems(hosts: Iterable[Mapping[str, Any]], read: bool = True) -> list[dict[str, Any]]:
@@ -32,7 +32,7 @@ def preflight_problems(hosts: Iterable[Mapping[str, Any]], read: bool = True) ->
 def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict[str, Any]]:
     # If apt cannot read its lists, that is the problem; what it found in the old ones does not count.
     lists = results["__preflight_lists"]
-    rehearsal = lists if lists.get("msg") else results["preflight_rehearsal"]
+    rehearsal = lists if lists.get("msg") else results["__preflight_rehearsal"]
     # The task itself never fails: a failure shows in dnf's return code, or in apt giving any message at all. What is
     # known of the node comes last: Ansible templates the whole of it for each look.
     failed = rehearsal.get("failures") or rehearsal.get("rc", 0) != 0

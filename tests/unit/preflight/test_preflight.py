@@ -255,7 +255,7 @@ def test_lists_that_apt_cannot_read_are_the_problem(rehearsal: dict[str, Any]) -
     found = {
         "inventory_hostname": "cut-off",
         "__preflight_lists": {"msg": "Failed to update apt cache: Failed to fetch http://mirror.example/InRelease"},
-        "preflight_rehearsal": rehearsal,
+        "__preflight_rehearsal": rehearsal,
         "gpu_node": node,
         "gpu_node_plan": plan(system="debian 12"),
     }
@@ -280,7 +280,7 @@ def test_all_problems_of_all_hosts_are_one_table() -> None:
         },
         {
             "inventory_hostname": "stale",
-            "preflight_rehearsal": dnf,
+            "__preflight_rehearsal": dnf,
             "__preflight_checks": {"problems": [{"problem": "p", "evidence": "e", "next": "n", "stops": False}]},
             "gpu_node": host(),
             "gpu_node_plan": made,

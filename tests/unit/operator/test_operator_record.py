@@ -308,10 +308,12 @@ def test_what_a_run_has_started_is_found_by_its_environment(started, tmp_path: P
 
 def test_what_works_in_a_container_of_this_host_is_of_another_host(started) -> None:
     pid = started("ctl-7:77:7", "unshare", "--fork", "--pid", "sleep", "60")
-    while not (inside := Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+    for _attempt in range(200):
+        inside = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if inside and Path(f"/proc/{inside[0]}/comm").read_text() == "sleep\n":
+            break
         time.sleep(0.05)
-    while Path(f"/proc/{inside[0]}/comm").read_text() != "sleep\n":
-        time.sleep(0.05)
+    assert inside, "unshare has started nothing"
     found = {work.pid for work in operator_runs.work_of_others("ctl-8:88:8")}
     assert pid in found and int(inside[0]) not in found
 

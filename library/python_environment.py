@@ -55,7 +55,8 @@ options:
   complete:
     description:
       - Content of O(mark), written as JSON. Before that, C(pip check) has to find that the packages agree, but for what
-        they lack of O(leave_out). An environment that is not intact loses its mark again.
+        they lack of O(leave_out), and what pip has not compiled (C(--no-compile)) is compiled, on up to eight cores. An
+        environment that is not intact loses its mark again.
     type: dict
 author: The gpuwright developers (@gpuwright)
 """
@@ -115,6 +116,7 @@ from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.tree_modes import repair_modes
+from ansible_collections.gpuwright.node.plugins.module_utils.training.environment_compiled import compile_packages
 from ansible_collections.gpuwright.node.plugins.module_utils.training.environment_mark import (
     mark_checksum,
     set_mark,
@@ -150,7 +152,7 @@ def main() -> None:
     because = ""
     try:
         if completes:
-            because = disagreement(path, wish["leave_out"])
+            because = disagreement(path, wish["leave_out"]) or compile_packages(path)
         checksum = mark_checksum(path, mark)
         if mark and not checksum and not completes:
             because = f"{path} was never complete: {mark} is not there" if os.path.isdir(path) else missing(path)

@@ -214,6 +214,8 @@ def closed(top: Path) -> list[str]:
 def test_everybody_can_start_it(made: Environment, umask: int) -> None:
     assert made.run(umask) == 0, made.log
     assert closed(made.venv) == []
+    # Its packages are compiled: an ordinary user, who may not write there, would compile them in every start.
+    assert list(made.venv.glob("lib/*/site-packages/tiny_thing/__pycache__/__init__.*.pyc"))
     # What an earlier run left under another umask is repaired by the next one, which builds nothing anew.
     before = (made.venv / "gpuwright.json").stat().st_mtime_ns
     for path, mode in ((made.venv, 0o700), (made.venv / "bin", 0o750), (made.venv / "pyvenv.cfg", 0o666)):

@@ -246,6 +246,8 @@ def test_a_refused_login_tells_no_password(quick: Environment, index: str, monke
     wrong = CANARY + "%2Fwrong"
     assert quick.run(0o022, "-vvv", framework_pytorch_index_url=index.format(wrong)) != 0
     assert CANARY not in quick.log and "401" in quick.log
+    # Nor is it tried again, as a broken connection would be.
+    assert "RETRYING" not in quick.log
     assert not list(quick.venvs.rglob("pip-login.conf"))
 
 

@@ -2,8 +2,9 @@
 
 Ansible packs a module with all that it imports: it parses each file to see what that is, and sends the sources in an
 archive, from which Python compiles them in every task. Each start reads Ansible's own lists, in YAML, and compiles
-what it imports of a collection. Together that is half of what a run on localhost costs. All of it depends on the bytes
-of one source alone, so the answer is kept under their SHA-256, and a changed source has another.
+what it imports of a collection. Each task compiles its templates, in a process of its own. Together that is more than
+half of what a run on localhost costs. All of it depends on the bytes of one source alone, so the answer is kept under
+their SHA-256, and a changed source has another.
 
 Programs that tests start find this file by PYTHONPATH, and the folder of the answers by ONCE_FOR_ALL. Python before
 3.10 works as ever.
@@ -93,7 +94,50 @@ def of_lists(yaml):
     yaml.yaml_load = load and loaded
 
 
+def of_templates(environment):
+    """A template's code depends on its source and on the environment's settings, but for results that it contains."""
+    import jinja2
+    from jinja2 import nodes
+
+    whole = environment.Environment.compile
+    of_constants = nodes._FilterTestCommon.as_const
+    worked_out = []
+
+    def noticed(node, eval_ctx=None):
+        # A filter of constants is worked out here and now, and may know more than its arguments.
+        found = of_constants(node, eval_ctx)
+        worked_out.append(node)
+        return found
+
+    def compiled(self, source, name=None, filename=None, raw=False, defer_init=False):
+        def itself():
+            return whole(self, source, name, filename, raw, defer_init)
+
+        def answer():
+            del worked_out[:]
+            code = itself()
+            return None if worked_out else code
+
+        if name or filename or raw or defer_init or not isinstance(source, str):
+            return itself()
+        about = [getattr(self, name) for name in SETTINGS]
+        kinds = [f"{kind.__module__}.{kind.__qualname__}" for kind in (type(self), self.code_generator_class)]
+        key = repr([jinja2.__version__, *kinds, sorted(self.extensions), *about])
+        return kept("template", f"{key}\0{source}", answer) or itself()
+
+    nodes._FilterTestCommon.as_const = noticed
+    environment.Environment.compile = compiled
+
+
+# What of an environment decides a template's code.
+SETTINGS = (
+    *("block_start_string", "block_end_string", "variable_start_string", "variable_end_string"),
+    *("comment_start_string", "comment_end_string", "line_statement_prefix", "line_comment_prefix"),
+    *("trim_blocks", "lstrip_blocks", "newline_sequence", "keep_trailing_newline"),
+    *("optimized", "sandboxed", "is_async"),
+)
 AFTER_IMPORT = {
+    "jinja2.environment": of_templates,
     "ansible.utils.collection_loader._collection_finder": of_collections,
     "ansible.executor.module_common": of_packing,
     "ansible.module_utils.common.yaml": of_lists,

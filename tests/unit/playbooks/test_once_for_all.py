@@ -8,9 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import ansible
+import jinja2
+import jinja2.environment
+import jinja2.nodes
 import pytest
 from ansible.executor.module_common import ModuleDepFinder
 from conftest import REPOSITORY
+from jinja2.nativetypes import NativeEnvironment
 from module_files import load_file
 
 UTILS = Path(ansible.__file__).parent / "module_utils"
@@ -70,3 +74,48 @@ def test_what_cannot_be_kept_is_worked_out_each_time(once: Any, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
     once.FOLDER = str(tmp_path / "none")
     assert once.kept("yaml", b"x", lambda: 1) == 1
+
+
+@pytest.fixture
+def templates(once: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Jinja2 keeps what it compiles in this folder until the test ends."""
+    for place, name in ((jinja2.environment.Environment, "compile"), (jinja2.nodes._FilterTestCommon, "as_const")):
+        monkeypatch.setattr(place, name, getattr(place, name))
+    once.of_templates(jinja2.environment)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("{{ x | default(7) }} of {{ y }}", "7 of 2"),
+        ("{% for n in range(y) %}{{ n }}\n{% endfor %}", "0\n1\n"),
+        ("{{ [y, y] | map('string') | join(',') }}", "2,2"),
+        ("{% set z = y + 1 %}{{ z if z is defined else x }}", "3"),
+    ],
+)
+def test_a_kept_template_says_the_same(templates: Path, source: str, expected: str) -> None:
+    for kept in (0, 1, 1):
+        assert len(list(templates.glob("template.*"))) == kept
+        assert jinja2.Environment().from_string(source).render(y=2) == expected
+
+
+def test_a_template_is_kept_for_environments_like_its_own(templates: Path) -> None:
+    source = "{% if true %}\n{{ y }}{% endif %}"
+    for _first_and_kept in range(2):
+        assert jinja2.Environment().from_string(source).render(y=2) == "\n2"
+        assert jinja2.Environment(trim_blocks=True).from_string(source).render(y=2) == "2"
+        assert NativeEnvironment(trim_blocks=True).from_string(source).render(y=2) == 2
+
+
+def test_what_a_filter_made_of_a_constant_is_not_kept(templates: Path) -> None:
+    for value in ("first", "second"):
+        environment = jinja2.Environment()
+        environment.filters["told"] = lambda _word, now=value: now
+        assert environment.from_string("{{ 'x' | told }}").render() == value
+
+
+def test_a_template_that_is_wrong_fails_each_time(templates: Path) -> None:
+    for _time in range(2):
+        with pytest.raises(jinja2.TemplateSyntaxError):
+            jinja2.Environment().from_string("{{ y")

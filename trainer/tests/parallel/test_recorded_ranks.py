@@ -56,38 +56,42 @@ def update(batch, rare):
         trainer.update_networks(batch, rare)
 
 torch.set_num_threads(1)
-values, folder, graphs, steps = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3] == "graphs", int(sys.argv[4])
+values, folder, steps = json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for name, value in {"Stream": Stream, "CUDAGraph": Graph, "graph": record, "stream": on}.items():
     setattr(torch.cuda, name, value)
 torch.cuda.current_stream = Stream
-replays, records = [], []
-side = Stream() if graphs else None
-loop.data_parallel = lambda network, ranks, stream: data_parallel(network, ranks, side)
 with join(on_gpu=False) as ranks:
-    trainer = loop.Trainer(make_config(values), torch.device("cpu"), Precision("fp32", ""), ranks)
-    if graphs:
-        trainer.update = GraphedUpdate(update, trainer.task.kinds(), side, WARM_UP_OF_RANKS)
-    random = torch.Generator().manual_seed(0)
-    for _ in range(steps):
-        whole = torch.randint(0, 256, (8, 3, 32, 32), generator=random, dtype=torch.uint8)
-        trainer.step(ranks.part(whole))
-    weights = [p.detach() for network in trainer.networks.values() for p in network.parameters()]
-    timed = {name: net._get_ddp_logging_data()["iteration"] for name, net in trainer.run.items()}
-    torch.save([weights, records, replays, timed], f"{folder}/{sys.argv[3]}-{ranks.rank}.pt")
+    for way in ("graphs", "plain"):
+        replays, records = [], []
+        side = Stream() if way == "graphs" else None
+        loop.data_parallel = lambda network, ranks, stream: data_parallel(network, ranks, side)
+        trainer = loop.Trainer(make_config(values), torch.device("cpu"), Precision("fp32", ""), ranks)
+        if way == "graphs":
+            trainer.update = GraphedUpdate(update, trainer.task.kinds(), side, WARM_UP_OF_RANKS)
+        random = torch.Generator().manual_seed(0)
+        for _ in range(steps):
+            whole = torch.randint(0, 256, (8, 3, 32, 32), generator=random, dtype=torch.uint8)
+            trainer.step(ranks.part(whole))
+        weights = [p.detach() for network in trainer.networks.values() for p in network.parameters()]
+        timed = {name: net._get_ddp_logging_data()["iteration"] for name, net in trainer.run.items()}
+        torch.save([weights, records, replays, timed], f"{folder}/{way}-{ranks.rank}.pt")
 """
 
 
-def train_twice(folder: Path, values: dict, steps: int, ways: tuple[str, ...]) -> dict[str, list]:
-    """What each of two ranks ends with: weights, when it recorded and what was timed until then, when it replayed."""
+def train_both_ways(folder: Path, values: dict, steps: int) -> dict[str, list]:
+    """What each of two ranks ends with: weights, when it recorded and what was timed until then, when it replayed.
+
+    Two processes train both ways, one after the other: starting them takes as long as the steps.
+    """
     script = folder / "steps.py"
     script.write_text(STEPS)
-    found = {}
-    for way in ways:
-        command = torchrun(2, str(script), json.dumps(values), str(folder), way, str(steps))
-        done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE)
-        assert done.returncode == 0, done.stderr
-        found[way] = [torch.load(folder / f"{way}-{rank}.pt", weights_only=True) for rank in (0, 1)]
-    return found
+    command = torchrun(2, str(script), json.dumps(values), str(folder), str(steps))
+    done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return {
+        way: [torch.load(folder / f"{way}-{rank}.pt", weights_only=True) for rank in (0, 1)]
+        for way in ("graphs", "plain")
+    }
 
 
 @pytest.mark.parametrize(("every", "accumulate"), [(1, 1), (4, 2)])
@@ -95,7 +99,7 @@ def test_replayed_steps_train_as_ordinary_ones_and_all_ranks_record_the_same(
     every: int, accumulate: int, tmp_path: Path
 ) -> None:
     values = {**NORM_FREE, "compile": "off", "penalty_every": every, "accumulate": accumulate}
-    found = train_twice(tmp_path, values, 16, ("graphs", "plain"))
+    found = train_both_ways(tmp_path, values, 16)
     kinds = 1 if every == 1 else 2
     for (weights, records, replays, _), (plain, *_) in zip(found["graphs"], found["plain"], strict=True):
         assert all(torch.equal(*pair) for pair in zip(weights, plain, strict=True))
@@ -109,6 +113,6 @@ def test_replayed_steps_train_as_ordinary_ones_and_all_ranks_record_the_same(
 def test_no_pass_is_timed_after_the_first_ten(tmp_path: Path) -> None:
     """The discriminator sees two batches a step, so that its hundredth pass is in the fiftieth."""
     values = {**NORM_FREE, "compile": "off", "r1_gamma": 0.0, "r2_gamma": 0.0}
-    found = train_twice(tmp_path, values, 52, ("graphs", "plain"))
+    found = train_both_ways(tmp_path, values, 52)
     assert [timed["discriminator"] for *_, timed in found["graphs"]] == [10, 10]
     assert [timed["discriminator"] for *_, timed in found["plain"]] == [100, 100], "what is to be avoided has gone"

@@ -178,14 +178,15 @@ def trainer_types(python: Path) -> bool:
 
 def trainer_python() -> Path | None:
     """Python 3.11 with the CPU build of PyTorch from the nodes' lock file, made once for each lock file."""
-    venv = CACHE / "trainer-venv"
-    stamp, wanted = venv / "lock.txt", TRAINER_LOCK.read_text() + " ".join(TRAINER_TESTS)
-    if stamp.exists() and stamp.read_text() == wanted:
-        return venv / "bin/python"
-    interpreter = next((p for p in ("python3.11", "python3") if is_python_311(p)), None)
+    # A distribution's own is compiled for speed.
+    interpreter = next((p for p in ("/usr/bin/python3.11", "python3.11", "python3") if is_python_311(p)), None)
     if interpreter is None:
         print("The trainer's tests need Python 3.11 on this machine; none was found in PATH.", flush=True)
         return None
+    venv = CACHE / "trainer-venv"
+    stamp, wanted = venv / "lock.txt", TRAINER_LOCK.read_text() + " ".join((interpreter, *TRAINER_TESTS))
+    if stamp.exists() and stamp.read_text() == wanted:
+        return venv / "bin/python"
     shutil.rmtree(venv, ignore_errors=True)
     pip = (str(venv / "bin/python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:")
     made = (
@@ -199,9 +200,9 @@ def trainer_python() -> Path | None:
 
 
 def is_python_311(name: str) -> bool:
-    """A name in PATH may be a shim that refuses to run, so it is tried."""
+    """Whether an environment can be made with it. A name in PATH may be a shim that refuses to run, so it is tried."""
     program = shutil.which(name)
-    question = "import sys; sys.exit(sys.version_info[:2] != (3, 11))"
+    question = "import ensurepip, sys; sys.exit(sys.version_info[:2] != (3, 11))"
     return program is not None and subprocess.run([program, "-c", question], capture_output=True).returncode == 0
 
 

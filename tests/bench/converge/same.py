@@ -9,10 +9,11 @@ from payload import LIST_PACKAGES, packages_of
 
 MOST_NAMED = 12
 FOLDERS = ("/etc", "/opt/gpuwright", "/srv/gan", "/usr/bin", "/usr/local", "/var/lib/gpuwright")
-# Of each host alone: identities, logs, what a restart makes, compiled files with their times, keys that dnf keeps. RECORD
-# lists the files that pip has compiled itself, beside those that are compared here.
+# Of each host alone: identities, logs, what a restart makes, compiled files with their times, keys that dnf keeps. And
+# RECORD, in which pip lists the files that it has compiled itself, beside those that are compared here.
 OWN = (
-    *("__pycache__", ".dist-info/RECORD", "/etc/machine-id", "/etc/ssh/ssh_host", "/etc/fleet", "/etc/hosts", "/etc/hostname"),
+    *("__pycache__", ".dist-info/RECORD"),
+    *("/etc/machine-id", "/etc/ssh/ssh_host", "/etc/fleet", "/etc/hosts", "/etc/hostname"),
     *("/etc/resolv.conf", "/etc/mtab", "/etc/.pwd.lock", "/etc/passwd-", "/etc/group-", "/etc/shadow", "/etc/gshadow"),
 )
 LIST_FILES = (

@@ -19,7 +19,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from ansible_collections.gpuwright.node.plugins.plugin_utils import trainer_wheel
 from packaging.requirements import InvalidRequirement, Requirement
@@ -242,7 +242,8 @@ def read_report(report: Mapping[str, Any]) -> list[Locked]:
         source = item["download_info"]
         digest = source.get("archive_info", {}).get("hashes", {}).get("sha256", "")
         if not digest and source["url"].startswith("file://"):
-            digest = hashlib.sha256(Path(source["url"].removeprefix("file://")).read_bytes()).hexdigest()
+            # An address of a file has %2B for a +.
+            digest = hashlib.sha256(Path(unquote(urlsplit(source["url"]).path)).read_bytes()).hexdigest()
         if not digest:
             raise LockError(
                 f"The index gives no SHA-256 for {name} {version}, so it cannot be locked: use another index, or "

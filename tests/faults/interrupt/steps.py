@@ -67,7 +67,10 @@ STEPS = (
     Step("monitoring", "tuning", "system.yml", ("system_monitor",), tags="system_monitor"),
     Step(
         "environment", "monitoring", "framework.yml", ("framework_pytorch",),
-        (Inside("venv", process=r"-m venv|ensurepip"), Inside("pip install", process=r"pip\S* install .*lock")),
+        (
+            Inside("venv", process=r"-m venv|ensurepip"), Inside("pip install", process=r"pip\S* install .*lock"),
+            Inside("compilation", process=r"-m compileall .*/venvs/"),
+        ),
         variables=FROM_INDEX, downloads=True,
     ),
     Step(

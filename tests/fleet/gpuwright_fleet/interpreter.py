@@ -23,6 +23,7 @@ print(json.dumps({
     "program": sysconfig.get_config_var("BINDIR") + "/python%d.%d" % sys.version_info[:2],
     "library": sysconfig.get_path("stdlib"),
     "shared": sysconfig.get_config_var("LIBDIR") + "/" + shared if shared else "",
+    "wheels": sysconfig.get_config_var("WHEEL_PKG_DIR") or "",
 }))
 """
 UNWANTED = ("__pycache__", "test", "idlelib", "tkinter", "turtledemo", "site-packages", "dist-packages", "config-*")
@@ -30,12 +31,16 @@ UNWANTED = ("__pycache__", "test", "idlelib", "tkinter", "turtledemo", "site-pac
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python of this machine: `sys.version`, program, standard library, and the shared library or ""."""
+    """A Python of this machine: `sys.version`, program, standard library, and the shared library or "".
+
+    wheels  folder of the distribution in which ensurepip finds pip's wheel, "" where it has its own
+    """
 
     version: str
     program: Path
     library: Path
     shared: str
+    wheels: str
 
 
 def candidates(version: str) -> list[str]:
@@ -51,7 +56,8 @@ def find_python(version: str) -> Interpreter:
         answer = subprocess.run([name, "-I", "-c", QUESTION], capture_output=True, text=True)
         if answer.returncode == 0:
             told = json.loads(answer.stdout)
-            return Interpreter(told["version"], Path(told["program"]), Path(told["library"]), told["shared"])
+            program, library = Path(told["program"]), Path(told["library"])
+            return Interpreter(told["version"], program, library, told["shared"], told["wheels"])
     raise FleetError(
         f"The stand-in of EL 10 is made with this machine's Python {version}, and none was found that can make "
         f"environments (venv, ensurepip, ssl). Install Python {version} with its venv, or use fleets without EL 10."
@@ -68,3 +74,5 @@ def copy_python(found: Interpreter, version: str, root: Path) -> None:
     if found.shared:
         (root / "usr/lib64").mkdir(parents=True, exist_ok=True)
         shutil.copy(found.shared, root / "usr/lib64")
+    if found.wheels:
+        shutil.copytree(found.wheels, root / found.wheels.strip("/"), dirs_exist_ok=True)

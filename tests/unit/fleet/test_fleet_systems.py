@@ -79,7 +79,8 @@ def test_a_python_of_this_machine_is_brought_whole_to_where_a_distribution_has_i
     interpreter.copy_python(found, version, tmp_path)
     program, library = tmp_path / f"usr/bin/python{version}", tmp_path / f"usr/lib/python{version}"
     assert program.stat().st_mode & 0o111 and (library / "os.py").exists()
-    assert list(library.glob("ensurepip/_bundled/*.whl"))
+    wheels = tmp_path / found.wheels.strip("/") if found.wheels else library / "ensurepip/_bundled"
+    assert list(wheels.glob("pip-*.whl"))
     assert list((library / "site-packages").iterdir()) == [] and not (library / "test").exists()
     assert (tmp_path / "usr/lib64").exists() == bool(found.shared)
 

@@ -22,6 +22,8 @@ def environment(folder: Path, python: str = sys.executable) -> Path:
     packages = folder / "lib/python3.11/site-packages"
     (packages / "fine").mkdir(parents=True)
     (packages / "fine/__init__.py").write_text("value = 1\n")
+    # As pip installs it, whatever the umask of the tests is.
+    (packages / "fine/__init__.py").chmod(0o644)
     return packages
 
 

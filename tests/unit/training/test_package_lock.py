@@ -141,6 +141,16 @@ def test_an_index_without_hashes_is_refused() -> None:
         read_report({"install": [item]})
 
 
+def test_a_file_for_which_an_older_pip_gives_no_hash_is_hashed_here(tmp_path: Path) -> None:
+    wheel = tmp_path / "a place/torch-2.13.0+cpu-py3-none-any.whl"
+    wheel.parent.mkdir()
+    wheel.write_bytes(b"wheel")
+    item = {"metadata": {"name": "torch", "version": "2.13.0+cpu"}, "download_info": {"url": wheel.as_uri()}}
+    assert "%2B" in wheel.as_uri() and "%20" in wheel.as_uri()
+    (found,) = read_report({"install": [item]})
+    assert found.sha256 == hashlib.sha256(b"wheel").hexdigest()
+
+
 def test_the_name_changes_with_all_that_decides_the_content(tmp_path: Path) -> None:
     put(tmp_path, "my_gan", "0.1.0")
     mine = "my_gan-0.1.0-py3-none-any.whl"

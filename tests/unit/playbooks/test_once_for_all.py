@@ -105,7 +105,8 @@ def test_a_template_is_kept_for_environments_like_its_own(templates: Path) -> No
     for _first_and_kept in range(2):
         assert jinja2.Environment().from_string(source).render(y=2) == "\n2"
         assert jinja2.Environment(trim_blocks=True).from_string(source).render(y=2) == "2"
-        assert NativeEnvironment(trim_blocks=True).from_string(source).render(y=2) == 2
+        native: Any = NativeEnvironment(trim_blocks=True).from_string(source).render(y=2)
+        assert native == 2
 
 
 def test_what_a_filter_made_of_a_constant_is_not_kept(templates: Path) -> None:

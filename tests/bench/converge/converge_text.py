@@ -79,9 +79,9 @@ TRIED = """## What was tried and not used
   ansible-core 2.19) it took 102 s in place of 107 s at 50 hosts and 23 s in place of 20 s at 10. No public measurement
   of a gain was found. It was not measured again here: a run of gpuwright ends with one table of all hosts, and a
   problem on one may leave out others (`preflight_on_problem: fleet`), which both need the hosts side by side.
-* **A Python of pyenv**, as pyenv builds it unless told otherwise, lacks what a distribution's is compiled with (profiles,
-  and calls that go through no table). A playbook of one task took 1.03 s with it and 0.60 s with Debian's 3.11, so
-  `make venv` prefers the latter. A controller whose Ansible runs on such a Python pays a quarter to a third more.
+* **A Python of pyenv**, as pyenv builds it unless told otherwise, lacks what a distribution's is compiled with
+  (profiles, and calls that go through no table). A playbook of one task took 1.03 s with it and 0.60 s with Debian's
+  3.11, so `make venv` prefers the latter. With such a Python a controller pays a fifth to a third more.
 * **`gc.freeze()`** before the workers are forked, and a higher threshold of the garbage collector: 34.2 CPU s in place
   of 34.9 for 20 endpoints (medians of three pairs), 172 in place of 174 for 100: less than runs differ.
 * **`jinja2_native`** spares the writing and parsing of every list and dictionary that a template gives, but makes

@@ -181,7 +181,7 @@ def trainer_python() -> Path | None:
     # A distribution's own is compiled for speed.
     interpreter = next((p for p in ("/usr/bin/python3.11", "python3.11", "python3") if is_python_311(p)), None)
     if interpreter is None:
-        print("The trainer's tests need Python 3.11 on this machine; none was found in PATH.", flush=True)
+        print("The trainer's tests need Python 3.11 with venv on this machine; none was found in PATH.", flush=True)
         return None
     venv = CACHE / "trainer-venv"
     stamp, wanted = venv / "lock.txt", TRAINER_LOCK.read_text() + " ".join((interpreter, *TRAINER_TESTS))

@@ -22,13 +22,16 @@ def compile_packages(path: str, root: str = "/") -> str:
     Without compiled files every start of torch takes seconds longer, as nobody but root may write them.
     """
     folders = packages_folders(below(root, path))
+    if not folders:
+        # Without a folder, compileall takes those of the interpreter, which are the system's.
+        return ""
     workers = min(MOST_WORKERS, len(os.sched_getaffinity(0)))
-    # -S: root runs no code from packages, of which .pth files are a part. What is left to say on stderr is a fault.
+    # -S: root runs no code from packages, of which .pth files are a part. A failure that says more is no source's.
     python = [below(root, path) + "/bin/python", "-I", "-S", "-W", "ignore"]
     command = [*python, "-m", "compileall", "-q", "-j", str(workers), *folders]
     done = run_bounded(command, COMPILE_SECONDS, before_start=_for_everybody)
     unwritten = UNWRITTEN.search(done.stdout)
-    if done.rc in (0, 1) and not unwritten and not done.stderr.strip():
+    if done.rc == 0 or (done.rc == 1 and not unwritten and not done.stderr.strip()):
         return ""
     last = done.stderr.strip().splitlines()[-1:]
     words = done.problem or (unwritten.group(1) if unwritten else "".join(last)) or f"compileall ended with {done.rc}"

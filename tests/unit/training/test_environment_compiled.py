@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -84,6 +85,19 @@ def test_a_failure_is_told(tmp_path: Path, text: str, words: str) -> None:
     program(tmp_path, text)
     problem = compile_packages(str(tmp_path))
     assert problem.startswith("the packages cannot be compiled: ") and problem.endswith(words)
+
+
+def test_what_a_success_says_besides_is_no_failure(tmp_path: Path) -> None:
+    environment(tmp_path)
+    program(tmp_path, "echo 'some remark' >&2")
+    assert compile_packages(str(tmp_path)) == ""
+
+
+def test_without_packages_nothing_of_the_system_is_compiled(tmp_path: Path) -> None:
+    packages = environment(tmp_path)
+    shutil.rmtree(packages)
+    program(tmp_path, f"touch {tmp_path}/ran")
+    assert compile_packages(str(tmp_path)) == "" and not (tmp_path / "ran").exists()
 
 
 def test_it_uses_the_cores_that_it_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,10 @@ MODULE_UTILS = REPOSITORY / "tests/node_library"
 sys.path[:0] = [str(MODULE_UTILS), str(REPOSITORY / "collections")]
 # What tests share is imported by its name alone, from whichever folder of tests/unit it lies in.
 sys.path[:0] = map(str, (REPOSITORY / "tests/unit").glob("**"))
-# Compiled once and not by each of some thousand programs that tests start; a container's image often forbids it.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# A container's image often sets both. Without them, what some thousand programs of the tests import is compiled once, not
+# by each of them, and a program that Python reads from a pipe is read in blocks, not byte by byte.
+for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
+    os.environ.pop(name, None)
 sys.dont_write_bytecode = False
 # A condition that is neither true nor false is an error, as it is for ansible-core 2.19 and newer.
 os.environ["ANSIBLE_ALLOW_BROKEN_CONDITIONALS"] = "false"

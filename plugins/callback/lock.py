@@ -20,6 +20,8 @@ options:
     ini: [{section: gpuwright_lock, key: wait_seconds}]
 """
 
+import io
+import sys
 import time
 from typing import Any
 
@@ -70,6 +72,9 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_start(self, playbook: Any) -> None:
         pid = runs.main_pid()
         self._marker = runs.mark(pid, runs.start_of(pid))
+        # Why a run waits is said while it waits: into a pipe or a file, Python would hold back the first 8 KiB.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)
 
     def set_play_context(self, play_context: Any) -> None:
         # Passwords that -k and -K asked for: the locks are released with the same login.

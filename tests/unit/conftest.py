@@ -24,8 +24,8 @@ MODULE_UTILS = REPOSITORY / "tests/node_library"
 sys.path[:0] = [str(MODULE_UTILS), str(REPOSITORY / "collections")]
 # What tests share is imported by its name alone, from whichever folder of tests/unit it lies in.
 sys.path[:0] = map(str, (REPOSITORY / "tests/unit").glob("**"))
-# A container's image often sets both. Without them, what some thousand programs of the tests import is compiled once, not
-# by each of them, and a program that Python reads from a pipe is read in blocks, not byte by byte.
+# A container's image often sets both. Without them, what some thousand programs of the tests import is compiled once,
+# not by each of them, and a program that Python reads from a pipe is read in blocks, not byte by byte.
 for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
     os.environ.pop(name, None)
 sys.dont_write_bytecode = False

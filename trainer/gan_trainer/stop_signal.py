@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Iterator
 
 import torch
@@ -18,6 +18,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 # How long the next batch may still take after a stop was asked for, in seconds. It is nearly always on its way, and a
 # data worker that is left in the middle of handing it over complains with a traceback.
 PATIENCE = 1.0
+STDERR = 2
 
 
 class StopWaiting(BaseException):
@@ -40,7 +41,9 @@ class StopSignal:
             if self.interrupted:
                 raise KeyboardInterrupt
             self.interrupted = True
-            print("train-gan: saving after this step; Ctrl-C again ends at once", file=sys.stderr, flush=True)
+            # Not print: the signal may have come in the middle of one, and Python does not enter a stream twice.
+            with suppress(OSError):
+                os.write(STDERR, b"train-gan: saving after this step; Ctrl-C again ends at once\n")
         self.asked = True
         # Data may never come. A single process decides by itself; several have to agree first.
         if self.waiting and self.ranks.world == 1:

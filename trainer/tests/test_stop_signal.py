@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 
@@ -44,6 +46,32 @@ def test_a_stop_before_the_wait_needs_no_data(stop: StopSignal) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     with pytest.raises(StopWaiting), stop.may_interrupt():
         pytest.fail("waited for data")
+
+
+class InterruptedOnce(io.RawIOBase):
+    """A terminal on which Ctrl-C is typed while it takes the first text."""
+
+    taken = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: memoryview) -> int:  # type: ignore[override]
+        self.taken += 1
+        if self.taken == 1:
+            signal.raise_signal(signal.SIGINT)
+        return len(data)
+
+
+def test_control_c_in_the_middle_of_a_print_stops_well(
+    stop: StopSignal, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
+) -> None:
+    """Python does not enter a stream again that it is just writing to: the training would end with a RuntimeError."""
+    text = io.TextIOWrapper(io.BufferedWriter(InterruptedOnce()), line_buffering=True)
+    monkeypatch.setattr(sys, "stderr", text)
+    print("step 1", file=sys.stderr)
+    assert stop.agreed()
+    assert capfd.readouterr().err == "train-gan: saving after this step; Ctrl-C again ends at once\n"
 
 
 def test_no_alarm_is_left_when_the_data_came(stop: StopSignal) -> None:

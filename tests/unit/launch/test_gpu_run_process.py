@@ -192,6 +192,7 @@ def test_what_the_kernel_refuses_is_reported_and_the_rest_is_done(node_python: s
     code = """
 from gpuwright.launch.launcher import main
 main(["--json"], root=sys.argv[1])
+sys.stdout.flush()
 main(["--", "cat", "/proc/self/status"], root=sys.argv[1])
 """
     done = run_code(node_python, code, str(tmp_path))

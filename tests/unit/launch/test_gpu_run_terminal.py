@@ -95,7 +95,8 @@ def test_command_is_told_of_another_size(terminal: Callable[..., Terminal]) -> N
 
 
 def test_it_stops_continues_and_takes_control_c(terminal: Callable[..., Terminal]) -> None:
-    process = terminal(sys.executable, "-uc", "import time\nprint('ready')\ntime.sleep(60)")
+    # A signal that comes just before a long sleep would be acted on after it.
+    process = terminal(sys.executable, "-uc", "import time\nprint('ready')\nwhile True: time.sleep(0.05)")
     process.wait_for("ready")
     os.kill(process.pid, signal.SIGSTOP)
     assert os.WIFSTOPPED(process.status(os.WUNTRACED))

@@ -86,12 +86,14 @@ def test_health_wants_a_folder_and_seconds(words):
 
 # -- gan-job -----------------------------------------------------------------------------------------------------------
 
-# Says that it is ready, and answers SIGTERM as the trainer does: with exit status 0.
+# Says that it is ready, and answers SIGTERM as the trainer does: with exit status 0. The signal may come in the middle
+# of a print, which Python does not enter again, and just before a sleep, which it would not end.
 POLITE = """
-import signal, sys, time
-signal.signal(signal.SIGTERM, lambda *a: (print("saved", flush=True), sys.exit(0)))
-print("ready", flush=True)
-time.sleep(60)
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *a: (os.write(1, b"saved\\n"), sys.exit(0)))
+os.write(1, b"ready\\n")
+while True:
+    time.sleep(0.05)
 """
 
 

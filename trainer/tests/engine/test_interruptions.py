@@ -112,8 +112,8 @@ def test_stop_does_not_wait_for_data_that_never_comes(
         # However long the steps before it take; one that never gets there is ended all the same, and has failed.
         if WaitsCounted.waits_in_vain.wait(300):
             asked.append(time.monotonic())
-        # A signal that comes just before a system call blocks is noted, and acted on only when that call is interrupted.
-        # Here that is often the moment, so it comes again, as an impatient operator's would.
+        # A signal that comes just before a system call blocks is acted on only when that call is interrupted. Here
+        # that is often the moment, so it comes again, as an impatient operator's would.
         while not over.is_set():
             os.kill(os.getpid(), signal.SIGTERM)
             over.wait(5 * STOP_PATIENCE)

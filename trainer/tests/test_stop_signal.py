@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ class InterruptedOnce(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: memoryview) -> int:  # type: ignore[override]
+    def write(self, data: Any, /) -> int:
         self.taken += 1
         if self.taken == 1:
             signal.raise_signal(signal.SIGINT)

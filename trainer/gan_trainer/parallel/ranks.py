@@ -12,8 +12,11 @@ import os
 import tempfile
 import time
 import traceback
+from contextlib import suppress
 from datetime import timedelta
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Callable
 
@@ -25,6 +28,18 @@ ON_ONE_NODE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 GOODBYE_SECONDS = 10
 
 
+def prepare_ranks(module: str) -> None:
+    """Begin to import the module of the ranks' work, and torch with it, beside what the caller does next.
+
+    That takes a process some two seconds of a core. It is done once, in a process of its own that has never touched a
+    GPU, as CUDA demands of one that is forked; the ranks are forked from it.
+    """
+    multiprocessing.set_forkserver_preload([module])
+    # The first rank tries it again, and is told what is wrong.
+    with suppress(OSError):
+        forkserver.ensure_running()
+
+
 class RankError(RuntimeError):
     """A rank failed, died or was too slow; the text says which and why."""
 
@@ -34,25 +49,31 @@ def run_ranks(work: Callable[..., Any], count: int, device_type: str, seconds: f
 
     `work` must be importable and its result something that pickle takes. Raises RankError.
     """
-    context = multiprocessing.get_context("spawn")
+    multiprocessing.set_forkserver_preload([work.__module__])
+    context = multiprocessing.get_context("forkserver")
     with tempfile.TemporaryDirectory(prefix="gan-trainer-") as folder:
-        pipes, processes = [], []
-        for rank in range(count):
-            receiver, sender = context.Pipe(duplex=False)
-            call = (work, rank, count, device_type, folder, seconds, sender, arguments)
-            process = context.Process(target=_run_rank, args=call, daemon=True)
-            process.start()
-            # Only the rank may hold this end: its death then closes the pipe.
-            sender.close()
-            pipes.append(receiver)
-            processes.append(process)
+        pipes: list[Connection] = []
+        processes: list[BaseProcess] = []
         try:
+            for rank in range(count):
+                receiver, sender = context.Pipe(duplex=False)
+                call = (work, rank, count, device_type, folder, seconds, sender, arguments)
+                process = context.Process(target=_run_rank, args=call, daemon=True)
+                try:
+                    process.start()
+                # What forks the ranks may have been killed for want of memory.
+                except (OSError, EOFError) as error:
+                    raise RankError(f"rank {rank} was not started: {str(error) or type(error).__name__}") from error
+                # Only the rank may hold this end: its death then closes the pipe.
+                sender.close()
+                pipes.append(receiver)
+                processes.append(process)
             results = _collect(pipes, seconds)
-            for process in processes:
-                process.join(GOODBYE_SECONDS)
+            for started in processes:
+                started.join(GOODBYE_SECONDS)
         finally:
-            for process in processes:
-                process.kill()
+            for started in processes:
+                started.kill()
     return results
 
 

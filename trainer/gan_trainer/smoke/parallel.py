@@ -16,7 +16,7 @@ from torch import Tensor
 from ..config import Config
 from ..engine.loop import Trainer
 from ..parallel.distributed import Ranks
-from ..parallel.ranks import RankError, run_ranks
+from ..parallel.ranks import RankError, prepare_ranks, run_ranks
 from ..precision import Precision
 from .run import Target, judge, train_steps
 
@@ -51,10 +51,20 @@ def as_in_rank_0(tensors: list[Tensor]) -> bool:
     return torch.equal(mine, theirs)
 
 
+def ranks_of(targets: list[Target]) -> int:
+    """One for each GPU; two processes stand for them on a CPU."""
+    return CPU_RANKS if targets[0].capability is None else len(targets)
+
+
+def prepare_parallel(targets: list[Target]) -> None:
+    """What `try_parallel` can begin while the targets are tried one after the other."""
+    if ranks_of(targets) > 1:
+        prepare_ranks(__name__)
+
+
 def try_parallel(targets: list[Target], precision: Precision, steps: int) -> tuple[dict[str, Any] | None, list[str]]:
     """Train over all targets at once; the record `parallel` (null for a single GPU) and its problems."""
-    on_gpu = targets[0].capability is not None
-    ranks = len(targets) if on_gpu else CPU_RANKS
+    on_gpu, ranks = targets[0].capability is not None, ranks_of(targets)
     if ranks < 2:
         return None, []
     steps = steps if on_gpu else min(steps, CPU_STEPS)

@@ -43,7 +43,7 @@ def smoke(device: str, steps: int) -> dict[str, Any]:
     try:
         import torch
 
-        from .parallel import try_parallel
+        from .parallel import prepare_parallel, try_parallel
         from .run import choose_amp, list_targets, try_target
     # A broken installation fails in more ways than ImportError: a missing symbol, a wrong processor.
     except Exception as error:
@@ -58,6 +58,8 @@ def smoke(device: str, steps: int) -> dict[str, Any]:
     if not targets:
         built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU only"
         report["problems"].append(f"cuda was requested; torch {torch.__version__}, built {built}, finds no usable GPU")
+    if targets:
+        prepare_parallel(targets)
     for target in targets:
         record, problems = try_target(target, steps)
         report["devices"].append(record)

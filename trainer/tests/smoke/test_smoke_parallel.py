@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,25 @@ import rank_work
 
 def test_ranks_are_one_group() -> None:
     assert run_ranks(rank_work.sum_of_ranks, 2, "cpu", 240, 10) == [21.0, 21.0]
+
+
+def test_ranks_are_forked_from_one_process_that_is_not_the_callers() -> None:
+    """The caller may have touched a GPU, and CUDA does not work in what is forked from it."""
+    parents = run_ranks(rank_work.parent, 3, "cpu", 240)
+    assert len(set(parents)) == 1 and parents[0] != os.getpid()
+    assert run_ranks(rank_work.parent, 1, "cpu", 240) == parents[:1], "torch is imported once"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [(ConnectionRefusedError(111, "refused"), "refused"), (EOFError(), "EOFError")]
+)
+def test_a_rank_that_cannot_be_started_is_named(error: Exception, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(forkserver, "connect_to_new_process", refuse)
+    with pytest.raises(RankError, match=f"rank 0 was not started: .*{words}"):
+        run_ranks(rank_work.parent, 2, "cpu", 240)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import os
 import tempfile
 import time
 import traceback
-from contextlib import suppress
 from datetime import timedelta
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Callable
@@ -34,10 +34,7 @@ def prepare_ranks(module: str) -> None:
     That takes a process some two seconds of a core. It is done once, in a process of its own that has never touched a
     GPU, as CUDA demands of one that is forked; the ranks are forked from it.
     """
-    multiprocessing.set_forkserver_preload([module])
-    # The first rank tries it again, and is told what is wrong.
-    with suppress(OSError):
-        forkserver.ensure_running()
+    _context(module)
 
 
 class RankError(RuntimeError):
@@ -49,8 +46,7 @@ def run_ranks(work: Callable[..., Any], count: int, device_type: str, seconds: f
 
     `work` must be importable and its result something that pickle takes. Raises RankError.
     """
-    multiprocessing.set_forkserver_preload([work.__module__])
-    context = multiprocessing.get_context("forkserver")
+    context = _context(work.__module__)
     with tempfile.TemporaryDirectory(prefix="gan-trainer-") as folder:
         pipes: list[Connection] = []
         processes: list[BaseProcess] = []
@@ -75,6 +71,16 @@ def run_ranks(work: Callable[..., Any], count: int, device_type: str, seconds: f
             for started in processes:
                 started.kill()
     return results
+
+
+def _context(module: str) -> ForkServerContext | SpawnContext:
+    multiprocessing.set_forkserver_preload([module])
+    try:
+        forkserver.ensure_running()
+    # It listens on a socket in TMPDIR, whose path may be too long for one. Then each rank imports torch by itself.
+    except OSError:
+        return multiprocessing.get_context("spawn")
+    return multiprocessing.get_context("forkserver")
 
 
 def _collect(pipes: list[Connection], seconds: float) -> list[Any]:

@@ -32,6 +32,16 @@ def test_ranks_are_forked_from_one_process_that_is_not_the_callers() -> None:
     assert run_ranks(rank_work.parent, 1, "cpu", 240) == parents[:1], "torch is imported once"
 
 
+def test_without_that_process_each_rank_is_started_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It listens on a socket in TMPDIR, and a path may be too long for one."""
+
+    def too_long() -> None:
+        raise OSError("AF_UNIX path too long")
+
+    monkeypatch.setattr(forkserver, "ensure_running", too_long)
+    assert run_ranks(rank_work.parent, 2, "cpu", 240) == [os.getpid()] * 2
+
+
 @pytest.mark.parametrize(
     ("error", "words"), [(ConnectionRefusedError(111, "refused"), "refused"), (EOFError(), "EOFError")]
 )

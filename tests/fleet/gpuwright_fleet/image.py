@@ -62,6 +62,8 @@ def build_el_image(base: Path, repositories: Path, platform: str = "el8") -> str
     """
     swapped = os.environ.get("FLEET_EL8_IMAGE", "") if platform == "el8" else ""
     files = [EL8_DIR, *([] if platform == "el8" else [FLEET_DIR / platform]), CONTAINERFILE, Path(__file__)]
+    # They are made anew with an empty cache, and the host trusts them.
+    files.append(repositories / "keys")
     version = PYTHON_OF.get(platform, "")
     python = find_python(version) if version else None
     key = content_hash(
@@ -93,7 +95,8 @@ def build_debian_image(base: Path, repositories: Path | None, name: str) -> str:
     installed = (repositories / "installed-debs.txt").read_text().split() if repositories else []
     if repositories and f"linux-image-{os.uname().release}" not in "".join(installed):
         raise FleetError(f"No package of Debian can have the name of this machine's kernel, {os.uname().release}.")
-    key = content_hash([DEBIAN_DIR, CONTAINERFILE, *shared, Path(__file__)], base.name, served, ca_fingerprint())
+    keys = [repositories / "keys"] if repositories else []
+    key = content_hash([DEBIAN_DIR, CONTAINERFILE, *shared, *keys, Path(__file__)], base.name, served, ca_fingerprint())
 
     def fill(context: Path) -> None:
         copy_tree(DEBIAN_DIR, context)

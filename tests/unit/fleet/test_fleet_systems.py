@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -15,7 +16,7 @@ FLEET = Path(__file__).resolve().parents[2] / "fleet"
 sys.path[:0] = [str(FLEET), str(FLEET.parent)]
 
 import run  # noqa: E402
-from gpuwright_fleet import containers, interpreter, inventory, repositories, specs  # noqa: E402
+from gpuwright_fleet import containers, image, interpreter, inventory, repositories, specs  # noqa: E402
 from gpuwright_fleet.shell import FleetError  # noqa: E402
 from test_plan_questions import ask  # noqa: E402
 
@@ -83,6 +84,25 @@ def test_a_python_of_this_machine_is_brought_whole_to_where_a_distribution_has_i
     assert list(wheels.glob("pip-*.whl"))
     assert list((library / "site-packages").iterdir()) == [] and not (library / "test").exists()
     assert (tmp_path / "usr/lib64").exists() == bool(found.shared)
+
+
+@pytest.mark.parametrize("system", ["el8", "debian12"])
+def test_an_image_trusts_the_keys_of_the_repositories_at_hand(
+    system: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Packages are signed anew where the cache was emptied; an image from before would refuse them."""
+    monkeypatch.setattr(image, "build_image", lambda name, *_: name)
+
+    def name(keys: str) -> str:
+        served = tmp_path / keys / "repositories-0123"
+        (served / "keys").mkdir(parents=True, exist_ok=True)
+        (served / "keys/vendor.asc").write_text(keys)
+        (served / "installed-debs.txt").write_text(f"linux-image-{os.uname().release}.deb")
+        if system == "el8":
+            return image.build_el_image(tmp_path / "base", served)
+        return image.build_debian_image(tmp_path / "base", served, system)
+
+    assert name("first") == name("first") != name("second")
 
 
 def test_a_machine_without_the_python_of_el10_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -392,24 +392,26 @@ NEEDS_FLEET = (
     *("molecule", "collection", "system", "interruptions"),
     *("faults", "world", "real", "systems", "container", "schedulers"),
 )
-# Lanes besides `all`, which must stay short enough to be run before every change.
-SLOW = ("faults", "world", "real", "systems", "container", "schedulers", "vm", "numa", "blank-disk")
-# Beside another kind in `all`: a kind with hosts waits for them so often that it leaves half a core and more.
-BESIDE = {"trainer": "molecule", "system": "collection", "interruptions": "collection"}
+# `all`: one round after the other, and in a round its chains at once, each of which runs one kind after the other. A
+# kind with hosts waits for them so often that it leaves half a core and more. Other kinds are lanes besides `all`,
+# which must stay short enough to be run before every change.
+ROUNDS = (
+    (("lint",),),
+    (("unit",),),
+    (("molecule", "collection"), ("trainer", "interruptions", "system")),
+)
 # As at a hardened site: nothing may depend on UTC, or on files being readable by default.
 ZONE, UMASK = "America/New_York", 0o027
-
-
-def rounds() -> list[list[str]]:
-    """The kinds of `all` in their order; those of one list run at once."""
-    first = [kind for kind in SUITES if kind not in SLOW and kind not in BESIDE]
-    return [[kind, *(other for other, partner in BESIDE.items() if partner == kind)] for kind in first]
 
 
 def busy_seconds() -> float:
     """CPU seconds of all processes of this machine since it started, as the kernel counts them."""
     user, nice, system, _idle, _waiting, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def run_chain(kinds: Sequence[str]) -> list[Suite]:
+    return [run_kind(kind) for kind in kinds]
 
 
 def run_kind(kind: str) -> Suite:
@@ -426,8 +428,8 @@ def run_kind(kind: str) -> Suite:
 
 def main(wanted: str) -> int:
     """Run one suite or `all`; exit status 0 when nothing failed."""
-    planned = rounds() if wanted == "all" else [[wanted]]
-    if any("system" in kinds for kinds in planned):
+    planned: Sequence[Sequence[Sequence[str]]] = ROUNDS if wanted == "all" else [[[wanted]]]
+    if any("system" in kinds for chains in planned for kinds in chains):
         # A wrong SYSTEM ends the run now, not after half of it.
         chosen_system()
     os.environ["TZ"] = ZONE
@@ -441,9 +443,9 @@ def main(wanted: str) -> int:
         os.environ.pop(name, None)
     RESULTS.mkdir(parents=True, exist_ok=True)
     done: list[Suite] = []
-    for kinds in planned:
-        with ThreadPoolExecutor(len(kinds)) as pool:
-            done += pool.map(run_kind, kinds)
+    for chains in planned:
+        with ThreadPoolExecutor(len(chains)) as pool:
+            done += [suite for suites in pool.map(run_chain, chains) for suite in suites]
     print(f"\nIn time zone {ZONE}, with umask {UMASK:03o}.")
     print(f"\n{'kind':<13} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8} {'cores':>6}")
     for suite in done:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -138,11 +139,34 @@ def test_its_host_has_the_variables_of_the_long_scenario() -> None:
     assert all(links(short.scenario) == links(whole) for short, whole in wholes.items())
 
 
-def test_in_make_test_it_runs_beside_another_kind() -> None:
-    rounds = run.rounds()
-    assert ["molecule", "trainer"] in rounds and ["collection", "system", "interruptions"] in rounds
-    kinds = [kind for kinds in rounds for kind in kinds]
-    assert sorted(kinds) == sorted(set(run.SUITES) - set(run.SLOW))
+def test_make_test_runs_its_kinds_once_and_this_one_beside_another(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path
+) -> None:
+    """The kinds of one chain in their order, and all of a round before the next round begins."""
+    begun: list[str] = []
+
+    def kind(name: str) -> Callable[[run.Suite], None]:
+        def note(suite: run.Suite) -> None:
+            begun.append(name)
+            suite.add(name, True)
+
+        return note
+
+    umask, zone = os.umask(0o022), os.environ.get("TZ", "UTC")
+    monkeypatch.setenv("TZ", zone)
+    monkeypatch.setattr(run, "SUITES", {name: kind(name) for name in run.SUITES})
+    monkeypatch.setattr(run, "RESULTS", tmp_path)
+    monkeypatch.setattr(run, "UMASK", umask)
+    monkeypatch.setattr(run, "ZONE", zone)
+    monkeypatch.delenv("FLEET", raising=False)
+    assert run.main("all") == 0
+    told = capsys.readouterr().out
+    expected = ["lint", "unit", "trainer", "molecule", "collection", "system", "interruptions"]
+    assert begun[:2] == expected[:2] and sorted(begun) == sorted(expected)
+    for chain in (chain for chains in run.ROUNDS for chain in chains):
+        assert [name for name in begun if name in chain] == list(chain)
+    assert any("system" in chain and len(chains) > 1 for chains in run.ROUNDS for chain in chains)
+    assert all(f"\n{name} " in told for name in expected) and "7 passed, 0 failed, 0 skipped" in told
 
 
 # A commit's id, of SHA-1 or SHA-256, and the system that it chooses: the remainder by three of the id as a number.

@@ -142,7 +142,7 @@ def test_its_host_has_the_variables_of_the_long_scenario() -> None:
 def test_make_test_runs_its_kinds_once_and_this_one_beside_another(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path
 ) -> None:
-    """The kinds of one chain in their order, and all of a round before the next round begins."""
+    """First lint, then unit; of the others, those of one chain in its order."""
     begun: list[str] = []
 
     def kind(name: str) -> Callable[[run.Suite], None]:

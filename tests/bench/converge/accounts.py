@@ -25,6 +25,25 @@ def received_and_sent(text: str, interface: str = "eth0") -> tuple[int, int]:
     raise KeyError(interface)
 
 
+def received_and_sent_by(process: int) -> tuple[int, int]:
+    """Bytes that a container has received and sent, by one of its processes.
+
+    KeyError: the process is in this machine's own network, as the first one is for a moment while a container starts.
+    """
+    own, its = (str(Path(f"/proc/{name}/ns/net").readlink()) for name in ("self", process))
+    if own == its:
+        raise KeyError(own)
+    return received_and_sent(Path(f"/proc/{process}/net/dev").read_text())
+
+
+def is_of(process: int, identity: str) -> bool:
+    """Whether it lives and is the container's; the number of one that has ended may be another's by now."""
+    try:
+        return identity in Path(f"/proc/{process}/cgroup").read_text()
+    except OSError:
+        return False
+
+
 def group_of(text: str, controller: str) -> str:
     """Path of a control group, from the text of /proc/PID/cgroup; with one hierarchy for all, the path in that one."""
     rows = [line.split(":", 2) for line in text.splitlines()]
@@ -117,12 +136,12 @@ class Watched:
     def see(self) -> None:
         """Look at all three; a container that is just starting again has none for a moment."""
         with contextlib.suppress(OSError, ValueError, KeyError, StopIteration):
-            if not self.first or not Path(f"/proc/{self.first}/net/dev").exists():
+            if not self.first or not is_of(self.first, self.identity):
                 self.first = first_process(self.identity)
             group = group_of(Path(f"/proc/{self.first}/cgroup").read_text(), "cpuacct")
             both = cpu_file(group, self.identity)
             self.cpu.see(cpu_seconds(both.read_text()))
-            received, sent = received_and_sent(Path(f"/proc/{self.first}/net/dev").read_text())
+            received, sent = received_and_sent_by(self.first)
             self.received.see(received)
             self.sent.see(sent)
 

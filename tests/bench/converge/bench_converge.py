@@ -16,7 +16,7 @@ from typing import Any
 
 from answers import MOST_MODULES, give, record
 from converge_page import KINDS, goal_lines, write_all
-from fleet_hosts import Fleet, add_addresses
+from fleet_hosts import Fleet, add_addresses, inotify_for
 from gpuwright_fleet.paths import cache_dir, content_hash
 from payload import LIST_PACKAGES, MINUTES, take
 from real_packages import first_runs
@@ -180,18 +180,19 @@ def on_hosts(count: int, options: argparse.Namespace, kept: Path) -> None:
         options.raw.mkdir(parents=True, exist_ok=True)
         (options.raw / f"hosts-{count}.json").write_text(json.dumps(hosts.values, indent=1))
 
-    try:
-        hosts.all(options.rounds, options.repeats, options.changes, save)
-        if count == 1:
-            others = [arm for arm in hosts.arms if arm != OURS and arm not in hosts.errors]
-            found["same"] = differences(hosts.fleets, OURS, others)
-            save()
-            if not (kept / "answers").exists():
-                hosts.fleets[OURS].hold(False)
-                hosts.settle()
-                record(hosts.fleets[OURS], kept / "answers")
-    finally:
-        hosts.down()
+    with inotify_for(count * len(hosts.arms)):
+        try:
+            hosts.all(options.rounds, options.repeats, options.changes, save)
+            if count == 1:
+                others = [arm for arm in hosts.arms if arm != OURS and arm not in hosts.errors]
+                found["same"] = differences(hosts.fleets, OURS, others)
+                save()
+                if not (kept / "answers").exists():
+                    hosts.fleets[OURS].hold(False)
+                    hosts.settle()
+                    record(hosts.fleets[OURS], kept / "answers")
+        finally:
+            hosts.down()
 
 
 def on_endpoints(count: int, options: argparse.Namespace, kept: Path) -> dict[str, Any]:

@@ -68,7 +68,9 @@ def test_retired_words_are_gone() -> None:
         file = REPOSITORY / path
         if file.is_symlink() or not file.is_file() or file.suffix in (".png", ".pt"):
             continue
-        found += retired_in(path, file.read_text())
+        text = file.read_text()
+        # Finding out which of a file's words are prose takes a hundred times as long as finding such a word at all.
+        found += retired_in(path, text) if PATTERN.search(text) else []
     assert not found, found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -113,6 +114,15 @@ def test_bytes_of_an_interface(bench: Any) -> None:
     assert accounts.received_and_sent(NET) == (5203451, 904311)
     with pytest.raises(KeyError):
         accounts.received_and_sent(NET, "eth1")
+
+
+def test_what_the_machine_itself_received_is_no_containers(bench: Any) -> None:
+    """A container's first process is in the machine's network for a moment, and a number is given out again."""
+    accounts = bench("accounts")
+    with pytest.raises(KeyError, match=r"net:\["):
+        accounts.received_and_sent_by(os.getpid())
+    assert accounts.is_of(os.getpid(), "/") and not accounts.is_of(os.getpid(), "libpod-of-another")
+    assert not accounts.is_of(0, "/")
 
 
 @pytest.mark.parametrize(

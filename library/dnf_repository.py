@@ -114,7 +114,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.kept_key i
     read_key,
 )
 
-PUBLIC, PRIVATE = 0o644, 0o600
+PUBLIC = 0o644
 
 
 def keep_file(module: AnsibleModule, path: str, text: str, mode: int) -> List[Dict[str, Any]]:
@@ -187,7 +187,7 @@ def main() -> None:
         diff, left_out = keep_key(module) if wish["key_wanted"] else ([], [])
         before = placing.found_at(path).content.decode("utf-8", "surrogateescape")
         text = dnf_repository.repository_text(before, wish["id"], settings(wish))
-        repository = keep_file(module, path, text, PRIVATE if wish["username"] else PUBLIC)
+        repository = keep_file(module, path, text, 0o600 if wish["username"] else PUBLIC)
     except KeyRefused as error:
         module.fail_json(msg=str(error))
     except (OSError, ValueError) as error:

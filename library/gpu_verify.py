@@ -133,7 +133,7 @@ checks:
       type: dict
     remedy: {description: "What a FAIL asks for: drain, reset, reboot, replace and others; else empty.", type: str}
 smoke_seconds: {description: Of the smoke test of O(smoke_test); null if none was run., returned: success, type: float}
-busy: {description: Who works on the cards, so that no test was run; empty if nobody., returned: success, type: str}
+busy: {description: "Who works on the cards, so that no test was run; empty if nobody.", returned: success, type: str}
 dest: {description: The report's file on the controller., returned: with O(report_folder), type: str}
 ansible_facts:
   description: The fact C(gpu_node_verdict) - C(verdict), and C(findings), the checks that are FAIL or UNKNOWN. Where

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 import re
-import urllib.request
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils.urls import open_url
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -176,6 +176,6 @@ def from_server(pins: Mapping[str, str], server: str = SERVER) -> list[Record]:
 
 def _ask(url: str, question: Mapping[str, Any] | None = None) -> dict[str, Any]:
     data = None if question is None else json.dumps(question).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-        return json.load(answer)
+    with open_url(url, data, {"Content-Type": "application/json"}, timeout=SECONDS) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found

@@ -12,6 +12,8 @@ import yaml
 LIBRARY = Path(__file__).resolve().parents[3] / "library"
 MODULES = sorted(LIBRARY.glob("*.py"))
 MOST_LINES = 200
+# Keys of a return value: https://docs.ansible.com/ansible-core/2.16/dev_guide/developing_modules_documenting.html
+RETURNED = {"description", "returned", "type", "elements", "sample", "choices", "contains", "version_added"}
 # Keys of an argument_spec that documentation repeats under the same name, with what Ansible takes when they are absent.
 SHARED = {"type": "str", "required": False, "default": None, "choices": None, "elements": None, "aliases": []}
 
@@ -112,11 +114,13 @@ def test_the_examples_are_tasks_that_use_the_module_with_known_options(module):
 
 
 def unfinished_values(values: dict[str, Any], where: str = "") -> list[str]:
-    """Names of return values without description or type, those inside `contains` included."""
+    """Return values without description or type, or with a key that is none, those inside `contains` included."""
     found = []
     for name, value in values.items():
         if not value.get("description") or not value.get("type"):
             found.append(f"{where}{name}")
+        # A comma ends a text without quotes inside of braces, and what follows it is a key.
+        found += [f"{where}{name}: {key}" for key in value if key not in RETURNED]
         found += unfinished_values(value.get("contains") or {}, f"{where}{name}.")
     return found
 

@@ -120,6 +120,8 @@ def in_container(image: str, runs: Path, tmp_path: Path) -> Callable[..., subpro
     """Run the image as Kubernetes would: read-only, no capabilities, no network, no way to more rights."""
     config = tmp_path / "config.yml"
     config.write_text("run_dir: /srv/gan/runs/first\ndata: synthetic\ndevice: cpu\nimage_size: 32\n")
+    # As a ConfigMap's, since the trainer is not root; the tests themselves run under umask 027.
+    config.chmod(0o644)
 
     def call(*words: str, program: str = "", name: str = "") -> subprocess.CompletedProcess[str]:
         command = ["run", "--rm", "--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp", "--network", "none"]

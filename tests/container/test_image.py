@@ -48,7 +48,8 @@ def test_a_stopped_job_keeps_its_work_and_is_not_done(image: str, in_container: 
 
 
 def test_a_wrong_configuration_ends_with_2(in_container: Callable) -> None:
-    assert in_container(*TWO_STEPS, "image_size=33").returncode == 2
+    done = in_container(*TWO_STEPS, "image_size=33")
+    assert done.returncode == 2 and "image_size" in done.stderr, done.stderr
 
 
 def test_the_process_has_no_rights(in_container: Callable) -> None:

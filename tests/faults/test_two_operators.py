@@ -109,13 +109,18 @@ def started_on_host(path: str) -> bool:
 @pytest.mark.usefixtures("prepared")
 def test_workers_of_a_killed_controller_are_waited_for(start: Callable[..., Running]) -> None:
     """A stopped worker would go on writing to the host whenever somebody wakes it."""
+    # The host itself waits for the lock: this run holds it for two seconds, and each look over ssh takes one.
+    ssh = ["ssh", "-F", str(INVENTORY.with_name("ssh_config")), HOST]
+    waiting = subprocess.Popen([*ssh, f"until [ -e {RECORD} ]; do sleep 0.02; done"])
     first = start("playbooks/system.yml", "--tags", "system_tuning")
-    until(lambda: record().get("pid") == first.process.pid)
+    assert waiting.wait(timeout=SECONDS) == 0
     workers: list[int] = []
     while not workers:
+        assert first.process.poll() is None, first.said
         workers = first.workers()
         for pid in workers:
             os.kill(pid, signal.SIGSTOP)
+    assert record()["pid"] == first.process.pid
     first.process.kill()
     first.process.wait()
     second = start("playbooks/system.yml", "--tags", "system_tuning")

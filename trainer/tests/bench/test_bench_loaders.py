@@ -133,8 +133,10 @@ def test_the_steps_of_a_loader_add_up_to_all_of_its_time(config: Config, monkeyp
     for part, reads in zip(found["steps"], loaders.READS.values(), strict=True):
         assert part["steps"][0]["name"] == reads and len(part["steps"]) == 6
         assert sum(step["us"] for step in part["steps"]) == pytest.approx(part["us"], abs=0.5)
-        decoder = part["steps"][2]
-        assert decoder["share"] == max(step["share"] for step in part["steps"]) > 0.1
+        assert part["steps"][2]["name"] == "the JPEG decoder"
+        # A step is the difference of two rates: which takes longest depends on what else the machine does.
+        shares = [step["us"] / part["us"] for step in part["steps"]]
+        assert [step["share"] for step in part["steps"]] == pytest.approx(shares, abs=0.01)
     text = report.loaders_part(report.summary(found))
     assert f"| {loaders.TAR}: step | us for an image | of " in text and text.count("| the JPEG decoder | ") == 2
     assert not any(loaders.READS[loaders.TAR] == row["name"] for row in found["rows"])

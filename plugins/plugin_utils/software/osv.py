@@ -176,6 +176,7 @@ def from_server(pins: Mapping[str, str], server: str = SERVER) -> list[Record]:
 
 def _ask(url: str, question: Mapping[str, Any] | None = None) -> dict[str, Any]:
     data = None if question is None else json.dumps(question).encode()
-    with open_url(url, data, {"Content-Type": "application/json"}, timeout=SECONDS) as answer:
+    # OSV wants no login: a default one of the caller's netrc is for other servers.
+    with open_url(url, data, {"Content-Type": "application/json"}, timeout=SECONDS, use_netrc=False) as answer:
         found: dict[str, Any] = json.load(answer)
     return found

@@ -100,6 +100,7 @@ class Osv(BaseHTTPRequestHandler):
     """Answers as OSV does: ids of a query, in two pages, then each record."""
 
     asked: list[dict[str, Any]] = []
+    logins: list[str | None] = []
 
     def do_POST(self) -> None:
         queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
@@ -118,6 +119,7 @@ class Osv(BaseHTTPRequestHandler):
         self.say(record(id=self.path.rpartition("/")[2], **span({"introduced": "0"})))
 
     def say(self, answer: Any) -> None:
+        self.logins.append(self.headers["Authorization"])
         self.send_response(200)
         self.end_headers()
         self.wfile.write(json.dumps(answer).encode())
@@ -143,6 +145,18 @@ def test_osv_is_asked_for_every_pin_and_every_page(server: str) -> None:
     assert [(one["package"]["name"], one["version"]) for one in Osv.asked] == [
         ("pillow", "9.10.0"), ("torch", "2.6.0"), ("pillow", "9.10.0")
     ]  # fmt: skip
+
+
+def test_a_login_that_netrc_has_for_any_server_is_not_sent(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "netrc"
+    file.write_text("default login alice password c4nary\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(file))
+    Osv.logins.clear()
+    osv.from_server(osv.pins_of(LOCK), server)
+    assert set(Osv.logins) == {None}
 
 
 def test_a_server_that_does_not_answer_is_an_error_and_never_none_found() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
@@ -34,3 +35,30 @@ def die_in_rank_1(rank: int, device: torch.device) -> None:
 
 def wait_for_ever(rank: int, device: torch.device) -> None:
     time.sleep(3600)
+
+
+class ConnectedLate:
+    """Work whose last rank is the last to be connected, by a second: what unpickles it is the rank itself."""
+
+    def __reduce__(self) -> tuple[Callable[[], ConnectedLate], tuple]:
+        return _connect_the_last_rank_late, ()
+
+    def __call__(self, rank: int, device: torch.device) -> tuple[float, float]:
+        """When this rank was connected and when its work began, both in seconds of the node's monotonic clock."""
+        return connected[0], time.monotonic()
+
+
+connected: list[float] = []
+
+
+def _connect_the_last_rank_late() -> ConnectedLate:
+    connect = dist.init_process_group
+
+    def connect_late(*arguments: Any, rank: int, world_size: int, **options: Any) -> None:
+        connect(*arguments, rank=rank, world_size=world_size, **options)
+        if rank == world_size - 1:
+            time.sleep(1)
+        connected.append(time.monotonic())
+
+    dist.init_process_group = connect_late
+    return ConnectedLate()

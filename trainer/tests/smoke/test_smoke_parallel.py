@@ -25,6 +25,12 @@ def test_ranks_are_one_group() -> None:
     assert run_ranks(rank_work.sum_of_ranks, 2, "cpu", 240, 10) == [21.0, 21.0]
 
 
+def test_no_rank_begins_before_all_are_connected() -> None:
+    """One that has ended already closes its connections, and breaks the group of those that still connect."""
+    times = run_ranks(rank_work.ConnectedLate(), 3, "cpu", 240)
+    assert min(began for _, began in times) >= max(connected for connected, _ in times)
+
+
 def test_ranks_are_forked_from_one_process_that_is_not_the_callers() -> None:
     """The caller may have touched a GPU, and CUDA does not work in what is forked from it."""
     parents = run_ranks(rank_work.parent, 3, "cpu", 240)

@@ -103,7 +103,10 @@ def join(on_gpu: bool, graphs: bool = False) -> Iterator[Ranks]:
     distributed.init_process_group("nccl" if on_gpu else "gloo", timeout=TIMEOUT)
     try:
         hosts = distributed.new_group(backend="gloo", timeout=TIMEOUT) if on_gpu else None
-        yield Ranks(place["rank"], place["world_size"], place["local_rank"], place["local_world_size"], hosts)
+        ranks = Ranks(place["rank"], place["world_size"], place["local_rank"], place["local_world_size"], hosts)
+        # Gloo connects each pair at once, and a rank that ends while others still connect breaks their group.
+        ranks.wait()
+        yield ranks
     finally:
         distributed.destroy_process_group()
 

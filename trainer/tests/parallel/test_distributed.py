@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from conftest import PATIENCE, TINY, kept_state, trainer_environment
 from gan_trainer.config import make_config
 from gan_trainer.engine.loop import Trainer
 from gan_trainer.engine.train import train
+from gan_trainer.parallel import distributed
 from gan_trainer.precision import Precision
 from gan_trainer.runs.checkpoint import list_checkpoints
 
@@ -65,6 +67,19 @@ def assert_close(first: list, second: list, rtol: float) -> None:
     assert len(first) == len(second)
     for one, other in zip(first, second, strict=True):
         assert float((one - other).norm()) <= rtol * float(other.norm()) + 1e-7
+
+
+def test_no_rank_goes_on_before_all_are_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first fault would close connections while others still connect: gloo's message in place of the fault."""
+    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    done: list[str] = []
+    for called in ("init_process_group", "barrier", "destroy_process_group"):
+        note = functools.partial(lambda called, *_, **__: done.append(called), called)
+        monkeypatch.setattr(torch.distributed, called, note)
+    with distributed.join(on_gpu=False):
+        done.append("work")
+    assert done == ["init_process_group", "barrier", "work", "destroy_process_group"]
 
 
 @pytest.fixture(scope="module")

@@ -24,20 +24,18 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 # The first address of each kind, in the fleet's network of 254.
 FIRST_HOST, FIRST_ENDPOINT = 10, 120
 MOST_HOSTS, MOST_ENDPOINTS = 20, 120
-# A host's systemd and services open ten inotify instances, and Linux allows root 128 on the whole machine by default:
-# without one, systemd does not finish starting.
-INOTIFY, INOTIFY_PER_HOST = Path("/proc/sys/fs/inotify/max_user_instances"), 12
 
 
 @contextlib.contextmanager
 def inotify_for(hosts: int) -> Iterator[None]:
     """Let this machine run that many hosts at once, paused ones included; then its own limit again."""
-    before = INOTIFY.read_text()
-    INOTIFY.write_text(str(max(int(before), 128 + hosts * INOTIFY_PER_HOST)))
+    limit = containers.INOTIFY
+    before = limit.read_text()
+    limit.write_text(str(max(int(before), 128 + hosts * containers.INOTIFY_PER_HOST)))
     try:
         yield
     finally:
-        INOTIFY.write_text(before)
+        limit.write_text(before)
 
 
 def hardware(number: int) -> dict[str, Any]:

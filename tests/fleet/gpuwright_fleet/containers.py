@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import ipaddress
 import json
+import os
 import re
 import time
 from dataclasses import dataclass
@@ -17,6 +19,8 @@ from .podman import podman
 from .shell import FleetError, run, say
 
 READY_SECONDS = 120
+# A host's systemd and services open ten inotify instances, and Linux allows root 128 on the whole machine by default.
+INOTIFY, INOTIFY_PER_HOST = Path("/proc/sys/fs/inotify/max_user_instances"), 12
 # What the images begin with.
 INIT = "/usr/libexec/fleet/init"
 REPOSITORY_HOST = "repo.fleet.test"
@@ -175,12 +179,31 @@ def wait_ready(fleet: str, hosts: list[Host], ssh_config: Path) -> None:
         while state not in ("running", "degraded"):
             if time.monotonic() > deadline:
                 log = podman("logs", "--tail", "20", container_name(fleet, host.name), check=False).stdout
-                raise FleetError(f"Host {host.name} is not ready after {READY_SECONDS} s (state {state!r}).\n{log}")
+                late = f"Host {host.name} is not ready after {READY_SECONDS} s (state {state!r})."
+                raise FleetError("\n".join(filter(None, (late, inotify_advice(), log))))
             command = ["ssh", "-F", str(ssh_config), host.name, "systemctl is-system-running"]
             with contextlib.suppress(FleetError):
                 state = run(command, check=False, timeout=10).stdout.strip()
             if state not in ("running", "degraded"):
                 time.sleep(0.3)
+
+
+def inotify_advice() -> str:
+    """What to do where this machine has too few inotify instances left for one more host; empty where it has enough.
+
+    Without one, systemd in the host does not finish starting, and says so nowhere.
+    """
+    libc, limit = ctypes.CDLL(None), INOTIFY.read_text().strip()
+    with contextlib.ExitStack() as opened:
+        for _ in range(INOTIFY_PER_HOST):
+            instance = libc.inotify_init1(os.O_CLOEXEC)
+            if instance < 0:
+                return (
+                    f"This machine has no inotify instances left for it ({INOTIFY} is {limit}).\n"
+                    "Stop other fleets, or raise the limit: sysctl fs.inotify.max_user_instances=512"
+                )
+            opened.callback(os.close, instance)
+    return ""
 
 
 def host_keys(fleet: str, host: Host) -> list[str]:

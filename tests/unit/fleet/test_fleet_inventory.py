@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -200,3 +201,22 @@ def test_a_fleet_without_ipv4_has_addresses_of_its_own() -> None:
         assert len(set(map(containers.mac_address, plan.values()))) == len(plan) == 3
         assert containers.address_words(plan["repo"])[0] == "--ip6"
     assert containers.address_words("10.9.8.2") == ["--ip", "10.9.8.2", "--mac-address", "02:67:0a:09:08:02"]
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_host_that_finds_no_inotify_instance_left_is_explained(left: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Systemd says nowhere why it does not finish starting. Here the limit of open files stands in the way."""
+    monkeypatch.setattr(containers, "READY_SECONDS", -1)
+    log = subprocess.CompletedProcess([], 0, stdout="the host's log")
+    monkeypatch.setattr(containers, "podman", lambda *_, **__: log)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Path(os.devnull).open() as next_one:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft if left else next_one.fileno() + 3, hard))
+        try:
+            with pytest.raises(FleetError) as error:
+                containers.wait_ready("demo", hosts()[:1], Path("ssh_config"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    late, *advice, last = str(error.value).splitlines()
+    assert "is not ready after" in late and last == "the host's log"
+    assert advice == [] if left else "sysctl fs.inotify.max_user_instances=" in advice[1]

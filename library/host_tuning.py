@@ -158,7 +158,8 @@ def main() -> None:
         turns = tuning.turns(work)
         waits = bool(module.params["only_unfelt"] and turns)
         old, new = tuning.describe(work)
-        new += f"{link.path}: {'removed' if link.state == 'absent' else 'written'}\n" if differs else ""
+        diff = [{"before": old, "after": new}] if old or new else []
+        diff += [placing.shown(found, link, differs)] if differs else []
         if not module.check_mode and not waits:
             tuning.apply("/", plan, work, before)
             placing.place(link, differs)
@@ -168,7 +169,7 @@ def main() -> None:
         module.fail_json(msg=f"the settings are not complete: {error}. {AGAIN} [tuning.incomplete]")
     module.exit_json(
         changed=(tuning.is_change(work) or bool(differs)) and not waits,
-        diff={} if waits else {"before": old, "after": new},
+        diff=[] if waits else diff,
         settings=plan.settings,
         turns=turns,
         # Not named "skipped", which Ansible uses for the task.

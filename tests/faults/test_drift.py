@@ -33,7 +33,7 @@ CHANGES = {
     # A kernel's settings are the controller's here; limits are settings that a container has.
     "setting of the host": ("sed -i s/1048576/1024/ /etc/security/limits.d/95-gpuwright.conf", "",
                             "/etc/security/limits.d/95-gpuwright.conf", "content"),
-    "broken link": ("ln -sfn /nonexistent /usr/bin/gpu-tune", "", "/usr/bin/gpu-tune", "src"),
+    "broken link": ("ln -sfn /nonexistent /usr/bin/gpu-tune", "", "/usr/bin/gpu-tune", "target"),
 }  # fmt: skip
 
 

@@ -60,8 +60,7 @@ def _of_item(item: Mapping[str, Any], place: Place) -> list[Difference]:
     asked = given.get("module_args") if isinstance(given, Mapping) else None
     arguments = asked if isinstance(asked, Mapping) else {}
     return (
-        _of_settings(item, place)
-        or _of_diff(item, arguments, place)
+        (_of_settings(item, place) if place.action == "host_tuning" else _of_diff(item, arguments, place))
         or _of_unit(item, place)
         or _of_files(item, arguments, place)
         or _of_packages(item, arguments, place)
@@ -142,20 +141,23 @@ def _kept(lines: Sequence[str]) -> list[str]:
 
 
 def _of_settings(item: Mapping[str, Any], place: Place) -> list[Difference]:
-    """Settings of the host: host_tuning tells "key = value" for each, and "path: written" for each file."""
+    """Settings of the host: host_tuning tells "key = value" for each, "path: written" for each file, and its link."""
     told = item.get("diff")
-    if place.action != "host_tuning" or not isinstance(told, Mapping):
-        return []
-    before = dict(_setting(line) for line in str(told.get("before") or "").splitlines() if " = " in line)
+    diffs = [one for one in (told if isinstance(told, list) else [told]) if isinstance(one, Mapping)]
+    texts = [one for one in diffs if not isinstance(one.get("after"), Mapping)]
+    old, new = (
+        [line for one in texts for line in str(one.get(side) or "").splitlines()] for side in ("before", "after")
+    )
+    before = dict(_setting(line) for line in old if " = " in line)
     rows = []
-    for line in str(told.get("after") or "").splitlines():
+    for line in new:
         if " = " in line:
             key, value = _setting(line)
             rows.append(_row(place, key, "setting", before.get(key), value))
         elif line.strip():
             path, _colon, word = line.rpartition(": ")
             rows.append(_row(place, path or line, "content", "differs", word if path else "differs"))
-    return rows
+    return rows + _of_diff({"diff": [one for one in diffs if one not in texts]}, {}, place)
 
 
 def _setting(line: str) -> tuple[str, str]:

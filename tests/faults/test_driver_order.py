@@ -43,7 +43,7 @@ def state() -> list[str]:
 def test_an_adopted_driver_is_guarded_and_kept() -> None:
     """As a node that somebody else has installed: no file of ours, and a file of an older gpuwright beside it."""
     before = on_host(DRIVER)
-    on_host(f"sed -i '/gpuwright driver/,/gpuwright driver/d' {LOCKS}")
+    on_host(f"sed -i '/gpuwright-BEGIN-driver-/,/gpuwright-END-driver-/d' {LOCKS}")
     done = play("playbooks/system.yml")
     assert done.rc == 0 and "kept as it is, guarded by" in done.text, done.output
     assert on_host(DRIVER) == before
@@ -53,7 +53,7 @@ def test_an_adopted_driver_is_guarded_and_kept() -> None:
     again = play("playbooks/system.yml")
     assert again.changed == 1 and "nvidia-driver-cuda-3:1.0-1" not in on_host(f"cat {LOCKS}"), again.output
     never = play("playbooks/system.yml", system_driver_guards="never")
-    assert never.rc == 0 and "gpuwright driver" not in on_host(f"cat {LOCKS}"), never.output
+    assert never.rc == 0 and "gpuwright-BEGIN-driver" not in on_host(f"cat {LOCKS}"), never.output
     assert play("playbooks/system.yml").rc == 0
 
 

@@ -146,9 +146,12 @@ def verify(folder: Path, says: list, **variables: Any) -> None:
         cause = found[check.get("caused_by", check_id)]
         assert cause["id"] in to_do and cause["action"] and cause["action"] in to_do, check_id
         assert cause is not check or words in to_do, check_id
+        # A remark is for the page, not for the end of a play.
+        if expected == "WARN":
+            continue
         if cause is not check:
             assert f" {check_id}" in done.text.partition("because of these:")[2], check_id
-        elif expected != "WARN":
+        else:
             assert f"{expected} {check_id}:" in done.text and words in done.text, check_id
     assert f">{verdict}</span>" in page and HOST in page
 

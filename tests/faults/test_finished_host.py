@@ -52,8 +52,8 @@ def test_nvidia_smi_is_missing() -> None:
     on_host("mv /usr/bin/nvidia-smi /root/")
     try:
         done = play("playbooks/verify.yml")
-        assert done.rc != 0 and "nvidia-smi is not installed" in done.text
-        assert "nvidia-driver-cuda" in done.text
+        assert done.rc != 0 and "FAIL driver.nvidia_smi_file: there is no nvidia-smi" in done.text, done.output
+        assert "dnf reinstall -y $(rpm -qf /usr/bin/nvidia-smi)" in done.text, done.output
     finally:
         on_host("mv /root/nvidia-smi /usr/bin/")
 

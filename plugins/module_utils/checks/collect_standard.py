@@ -107,7 +107,8 @@ def read_packages(root: str, host: Record) -> Dict[str, Any]:
     if "unreadable" in host:
         raise ValueError(host["unreadable"])
     kernels = sorted({host["kernel"]["running"], host["kernel"]["next_boot"]})
-    return read_driver_packages(root, ask, kernels, host["nvidia"]["dkms"])
+    family = (host.get("os") or {}).get("family")
+    return read_driver_packages(root, family, ask, kernels, host["nvidia"]["dkms"])
 
 
 def read_next_initramfs(root: str, host: Record) -> Optional[Dict[str, Optional[str]]]:

@@ -5,17 +5,17 @@ rpm or dpkg is asked, whichever this system uses; no repository is contacted.
 """
 
 import re
-from typing import Any, Callable, Dict, Iterable, List, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 from ...host.bounded import Finished, run_bounded
 from ...host.files import below, exists, read_colon_lines, resolve
 from ...probe.kernel import Ask
 from ...probe.nvidia import LIBRARY_FOLDERS, MODULE_NAMES
 from ...verdict.report import Record
+from ..reinstall import FAMILIES
 
 SECONDS = 20
-DPKG = "/var/lib/dpkg/status"
-RPM = ("/var/lib/rpm", "/usr/lib/sysimage/rpm")
+DATABASES = {"dpkg": ("/var/lib/dpkg/status",), "rpm": ("/var/lib/rpm", "/usr/lib/sysimage/rpm")}
 PATTERNS = ("*nvidia*", "cuda-drivers*", "libcuda1*", "libnvcuvid1*", "libnvoptix1*", "libnvsdm*")
 RPM_FORMAT = "%{NAME}\t%{VERSION}\t%{RELEASE}\t%{VENDOR} %{PACKAGER}\n"
 DPKG_FORMAT = "${Package}\t${Version}\t${db:Status-Abbrev}\t${Maintainer}\n"
@@ -52,17 +52,25 @@ RunProgram = Callable[[Sequence[str], float], Finished]
 
 
 def read_driver_packages(
-    root: str, ask: Ask, kernels: Sequence[str], dkms: Iterable[Record], run: RunProgram = run_bounded
+    root: str,
+    family: Optional[str],
+    ask: Ask,
+    kernels: Sequence[str],
+    dkms: Iterable[Record],
+    run: RunProgram = run_bounded,
 ) -> Dict[str, Any]:
     """`{manager, packages: [{name, version, maker, bound}], unowned: [path], installer: [path]}`.
 
-    `kernels`: those that run now or next; packages for other kernels are left out. `dkms`: the probe's list. `maker` is
-    "unnamed" if the package does not say; `bound`: its version must be the driver's.
-    `unowned`: files of the driver that belong to no package.
+    `family`: the probe's; either package manager may be installed on a system of the other one. `kernels`: those that
+    run now or next; packages for other kernels are left out. `dkms`: the probe's list. `maker` is "unnamed" if the
+    package does not say; `bound`: its version must be the driver's. `unowned`: files of the driver that belong to no
+    package.
     """
-    manager = "dpkg" if exists(root, DPKG) else "rpm" if any(exists(root, path) for path in RPM) else None
-    if manager is None:
+    there = [name for name, paths in DATABASES.items() if any(exists(root, path) for path in paths)]
+    if not there:
         raise OSError("neither rpm nor dpkg manages the packages of this system")
+    own = FAMILIES.get(family or "")
+    manager = own if own in there else there[0]
     text = _ask_packages(manager, run)
     return {
         "manager": manager,

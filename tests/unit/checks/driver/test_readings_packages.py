@@ -47,8 +47,8 @@ class Manager:
         return Finished(self.rc, text, self.error, self.rc is None, False, False, "late" if self.rc is None else "")
 
 
-def read(host, manager, dkms=(), modinfo=f"filename: {MODULE}\nversion: 580.95.05\n"):
-    return read_driver_packages(host.root, answers(modinfo=modinfo), [RUNNING], list(dkms), manager)
+def read(host, manager, dkms=(), modinfo=f"filename: {MODULE}\nversion: 580.95.05\n", family=None):
+    return read_driver_packages(host.root, family, answers(modinfo=modinfo), [RUNNING], list(dkms), manager)
 
 
 def test_packages_of_a_node_that_is_in_order(host):
@@ -175,6 +175,15 @@ def test_a_module_that_ubuntu_links_on_the_node_belongs_to_its_folders_package(h
     host.put(usual + "/nvidia.ko")
     modinfo = f"filename: {usual}/nvidia.ko\nversion: 580.95.05\n"
     assert read(host, Manager(RPMS, {LIBRARY, usual}), modinfo=modinfo)["unowned"] == [usual + "/nvidia.ko"]
+
+
+@pytest.mark.parametrize(
+    ("family", "asked"), [("redhat", "rpm"), ("debian", "dpkg"), ("other", "dpkg"), (None, "dpkg")]
+)
+def test_the_systems_own_manager_is_asked_where_both_are_there(host, family, asked):
+    """EPEL has dpkg, and Debian has rpm; what is no system's own shows only by its database."""
+    host.put("/var/lib/dpkg/status")
+    assert read(host, Manager(), family=family)["manager"] == asked
 
 
 def test_debian_is_asked_in_its_own_words(host):

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from typing import Any, Callable
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -54,11 +55,11 @@ connected: list[float] = []
 def _connect_the_last_rank_late() -> ConnectedLate:
     connect = dist.init_process_group
 
-    def connect_late(*arguments: Any, rank: int, world_size: int, **options: Any) -> None:
-        connect(*arguments, rank=rank, world_size=world_size, **options)
-        if rank == world_size - 1:
+    def connect_late(*arguments: Any, **options: Any) -> None:
+        connect(*arguments, **options)
+        if options["rank"] == options["world_size"] - 1:
             time.sleep(1)
         connected.append(time.monotonic())
 
-    dist.init_process_group = connect_late
+    mock.patch.object(dist, "init_process_group", connect_late).start()
     return ConnectedLate()

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
@@ -207,14 +206,9 @@ def is_python_311(name: str) -> bool:
     return program is not None and subprocess.run([program, "-c", question], capture_output=True).returncode == 0
 
 
-# Kinds that run at once all need the images, and the packages of the machine that builds them.
-ONE_AT_A_TIME = threading.Lock()
-
-
 def fleet_ready(suite: Suite) -> bool:
     """Build the images; a machine that cannot run containers fails here with a message."""
-    with ONE_AT_A_TIME:
-        ok = call("tests/fleet/install-packages") and call(sys.executable, "tests/fleet/fleet", "build")
+    ok = call("tests/fleet/install-packages") and call(sys.executable, "tests/fleet/fleet", "build")
     if not ok:
         suite.add("fleet build (FLEET=off leaves the containers out)", False)
     return ok
@@ -402,8 +396,9 @@ NEEDS_FLEET = (
 # kind with hosts waits for them so often that it leaves half a core and more. Other kinds are lanes besides `all`,
 # which must stay short enough to be run before every change.
 ROUNDS = (
-    (("lint",), ("unit",)),
-    (("molecule",), ("trainer", "interruptions"), ("collection", "system")),
+    (("lint",),),
+    (("unit",),),
+    (("molecule", "collection"), ("trainer", "interruptions", "system")),
 )
 # As at a hardened site: nothing may depend on UTC, or on files being readable by default.
 ZONE, UMASK = "America/New_York", 0o027

@@ -191,7 +191,7 @@ def wait_ready(fleet: str, hosts: list[Host], ssh_config: Path) -> None:
 def inotify_advice() -> str:
     """What to do where this machine has too few inotify instances left for one more host; empty where it has enough.
 
-    Without one, systemd in the host does not finish starting, and says so nowhere.
+    Without one, systemd in the host does not finish starting, and its log does not say why.
     """
     libc, limit = ctypes.CDLL(None), INOTIFY.read_text().strip()
     with contextlib.ExitStack() as opened:

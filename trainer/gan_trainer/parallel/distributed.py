@@ -104,7 +104,7 @@ def join(on_gpu: bool, graphs: bool = False) -> Iterator[Ranks]:
     try:
         hosts = distributed.new_group(backend="gloo", timeout=TIMEOUT) if on_gpu else None
         ranks = Ranks(place["rank"], place["world_size"], place["local_rank"], place["local_world_size"], hosts)
-        # Gloo connects each pair at once, and a rank that ends while others still connect breaks their group.
+        # Gloo connects all pairs in that call. A rank that ends while others still connect breaks their group.
         ranks.wait()
         yield ranks
     finally:

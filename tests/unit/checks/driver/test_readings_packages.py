@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from gpuwright.checks.collect_standard import read_packages
 from gpuwright.checks.driver.packages_reading import maker_of, parse_packages, read_driver_packages
 from gpuwright.host.bounded import Finished
 from host_tree import RUNNING, HostTree, answers
@@ -184,6 +185,19 @@ def test_the_systems_own_manager_is_asked_where_both_are_there(host, family, ask
     """EPEL has dpkg, and Debian has rpm; what is no system's own shows only by its database."""
     host.put("/var/lib/dpkg/status")
     assert read(host, Manager(), family=family)["manager"] == asked
+
+
+@pytest.mark.parametrize(
+    ("os", "asked"), [({"family": "redhat"}, "rpm"), ({"family": "debian"}, "dpkg"), (None, "dpkg")]
+)
+def test_a_verification_asks_the_manager_of_the_system_that_it_found(host, fake_bin, monkeypatch, os, asked):
+    host.put("/var/lib/dpkg/status")
+    folders = {fake_bin(name, "#!/bin/sh\nexit 0\n").parent for name in ("rpm", "dpkg", "dpkg-query", "modinfo")}
+    monkeypatch.setenv("PATH", str(folders.pop()), prepend=":")
+    found = read_packages(
+        host.root, {"kernel": {"running": RUNNING, "next_boot": RUNNING}, "nvidia": {"dkms": []}, "os": os}
+    )
+    assert found["manager"] == asked
 
 
 def test_debian_is_asked_in_its_own_words(host):

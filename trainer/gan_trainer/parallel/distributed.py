@@ -104,7 +104,7 @@ def join(on_gpu: bool, graphs: bool = False) -> Iterator[Ranks]:
     try:
         hosts = distributed.new_group(backend="gloo", timeout=TIMEOUT) if on_gpu else None
         ranks = Ranks(place["rank"], place["world_size"], place["local_rank"], place["local_world_size"], hosts)
-        # Gloo connects all pairs in that call. A rank that ends while others still connect breaks their group.
+        # Gloo connects all pairs when the group is made. A rank that ends meanwhile breaks the group of the others.
         ranks.wait()
         yield ranks
     finally:

@@ -133,7 +133,7 @@ def _run_rank(
             timeout=timedelta(seconds=seconds),
         )
         if device_type != "cuda":
-            # Gloo connects all pairs in that call. A rank that ends while others still connect breaks their group.
+            # Gloo connects all pairs when the group is made. A rank that ends meanwhile breaks the group of the others.
             dist.barrier()
         answer = (True, work(rank, device, *arguments))
         dist.destroy_process_group()

@@ -35,6 +35,10 @@ options:
     description: A file of bulletins in addition to the toolkit's own, in the same form.
     type: path
     default: ""
+  branch:
+    description: The branch of a driver that is planned without a version; if no driver is named either, it is unknown.
+    type: str
+    default: ""
 """
 EXAMPLES = """
 - name: Compare
@@ -43,11 +47,14 @@ EXAMPLES = """
 """
 RETURN = """
 _raw:
-  description: C(rows), C(unknown) (sentences) and C(lines) (the table) for each lock file.
+  description:
+    - For each lock file C(rows), C(unknown) (sentences), C(lines) (the table), and C(as_of) (how old the knowledge is,
+      and what was not compared).
   type: list
   elements: dict
 """
 
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -58,24 +65,45 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.software.advisory i
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
 from packaging.version import InvalidVersion
 
+NOT_COMPARED = (
+    "Not compared with anything here: toolkit, cuDNN and NCCL of the system, container toolkit, firmware, VBIOS, "
+    "kernel and other packages of the distribution"
+)
 
-def compared(lock: str, text: str, drivers: list[str], file: str, more: str) -> dict[str, Any]:
-    """Rows, what is unknown, and the table. AdvisoryError if there are no advisories to compare with."""
-    pins = osv.pins_of(text)
-    known = bulletins.read() + (bulletins.read(Path(more).expanduser()) if more else [])
+
+def compared(
+    lock: str, text: str, drivers: list[str], file: str, more: str, branch: str = "", today: datetime.date | None = None
+) -> dict[str, Any]:
+    """Rows, what is unknown, the table, and how old all that is. AdvisoryError: there is nothing to compare with."""
+    today = today or datetime.date.today()
+    pins, unpinned = osv.pins_and_rest(text)
+    known = bulletins.shipped()
+    known = known.with_file(Path(more).expanduser()) if more else known
     records: list[osv.Record] = []
+    ages, unknown = [], []
     if pins:
         records = osv.from_file(Path(file).expanduser(), pins) if file else osv.from_server(pins)
+        age, doubt = osv.age_of(Path(file).expanduser(), today) if file else (f"OSV was asked on {today}", "")
+        ages.append(age)
+        unknown += [doubt] if doubt else []
     rows = osv.rows(records, pins, lock)
-    unknown = [] if pins else [f"{lock or 'the plan'} pins no package, so none was compared"]
-    for version in sorted({version for version in drivers if version}):
+    unknown += [] if pins else [f"{lock or 'the plan'} pins no package, so none was compared"]
+    unknown += [f"{line!r} in {lock or 'the lock'} names no version that could be compared" for line in unpinned]
+    unknown += osv.undecided(records, pins)
+    versions = sorted({version for version in drivers if version})
+    for version in versions:
         try:
-            rows += bulletins.rows(version, known, "driver")
-            if not bulletins.is_known(version, known):
-                unknown.append(f"NVIDIA driver {version}: no bulletin here names its branch")
+            rows += bulletins.rows(version, known.bulletins, "driver")
+            unknown.append(known.unknown(version, today))
         except InvalidVersion:
             unknown.append(f"NVIDIA driver {version}: not the version of a driver")
-    return {"rows": [row.told() for row in rows], "unknown": unknown, "lines": lines(rows, unknown)}
+    if branch and not versions:
+        unknown.append(f"NVIDIA driver {branch}: none is installed, and the plan names no version")
+    if branch or versions:
+        ages.append(known.told(today))
+    unknown = [text for text in unknown if text]
+    found = {"rows": [row.told() for row in rows], "unknown": unknown, "lines": lines(rows, unknown)}
+    return {**found, "as_of": [*ages, NOT_COMPARED]}
 
 
 def lines(rows: list[Row], unknown: list[str]) -> list[str]:
@@ -111,6 +139,7 @@ class LookupModule(LookupBase):
         drivers = [str(version) for version in kwargs.get("drivers") or []]
         file, more = str(kwargs.get("file") or ""), str(kwargs.get("bulletins") or "")
         try:
-            return [compared(str(name), str(kwargs.get("text") or ""), drivers, file, more) for name in terms]
+            text, branch = str(kwargs.get("text") or ""), str(kwargs.get("branch") or "")
+            return [compared(str(name), text, drivers, file, more, branch) for name in terms]
         except AdvisoryError as error:
             raise AnsibleLookupError(str(error)) from error

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import zipfile
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.urls import open_url
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -21,13 +23,36 @@ EXPORT = "https://osv-vulnerabilities.storage.googleapis.com/PyPI/all.zip"
 SECONDS = 30
 # Questions in one request, as OSV allows.
 MOST_QUERIES = 1000
-PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
+# OSV's export grows every day: an older one knows nothing of what was published since.
+LIMIT_DAYS = 30
 Record = Mapping[str, Any]
 
 
 def pins_of(text: str) -> dict[str, str]:
     """{normalised name: version} of a lock file (pip's requirements format)."""
-    return {canonicalize_name(name): version for name, version in PIN.findall(text)}
+    return pins_and_rest(text)[0]
+
+
+def pins_and_rest(text: str) -> tuple[dict[str, str], list[str]]:
+    """The pins of a lock file, and its lines that ask for a package in another way: an address, a range, a file."""
+    pins: dict[str, str] = {}
+    rest = []
+    for line in re.sub(r"\\\r?\n", " ", text).splitlines():
+        line = re.sub(r"(^|\s)#.*", "", line).strip()
+        wanted = re.split(r"\s--?[a-z]", line)[0].strip()
+        # -r, -c and -e bring packages; other options, such as --index-url, bring none.
+        if not line or (line.startswith("-") and not re.match(r"-[rce]|--(requirement|constraint|editable)\b", line)):
+            continue
+        try:
+            asked = Requirement(wanted)
+            version = re.fullmatch(r"={2,3}([^*,]+)", str(asked.specifier))
+        except InvalidRequirement:
+            version = None
+        if version and not asked.url:
+            pins[canonicalize_name(asked.name)] = version.group(1).strip()
+        else:
+            rest.append(line)
+    return pins, rest
 
 
 def public(text: str) -> Version:
@@ -107,6 +132,19 @@ def rows(records: Iterable[Record], pins: Mapping[str, str], lock: str) -> list[
     return [found[key] for key in sorted(found)]
 
 
+def undecided(records: Iterable[Record], pins: Mapping[str, str]) -> list[str]:
+    """Sentences about records that name a locked package and no version of it, so that nobody can tell."""
+    found = []
+    for record in records:
+        for one in [] if record.get("withdrawn") else record.get("affected") or []:
+            package = one.get("package") or {}
+            name = canonicalize_name(package.get("name") or "")
+            spans = [span for span in one.get("ranges") or [] if span.get("type") == "ECOSYSTEM"]
+            if package.get("ecosystem") == "PyPI" and name in pins and not (spans or one.get("versions")):
+                found.append(f"{name} {pins[name]}: advisory {record.get('id')} names no versions")
+    return sorted(set(found))
+
+
 def severity(record: Record) -> str:
     """The publisher's word, such as HIGH, else the CVSS vector, else "not given"."""
     word = (record.get("database_specific") or {}).get("severity")
@@ -138,6 +176,17 @@ def from_file(path: Path, pins: Mapping[str, str]) -> list[Record]:
             "[advisories.file]"
         )
     return found
+
+
+def age_of(path: Path, today: datetime.date) -> tuple[str, str]:
+    """How old OSV's export is by its newest record, as a sentence; and again if it is too old."""
+    days = {str(json.loads(content).get("modified") or "")[:10] for _name, content in _contents(path)}
+    # Records that were shortened by hand: the file itself is no newer than its own time.
+    written = datetime.date.fromtimestamp(path.stat().st_mtime).isoformat()
+    newest = datetime.date.fromisoformat(max(filter(re.compile(r"\d{4}-\d\d-\d\d").fullmatch, days), default=written))
+    age = max(0, (today - newest).days)
+    text = f"OSV's export {path.name} as of {newest}, {age} days old"
+    return text, f"{text} (limit {LIMIT_DAYS}): fetch it again, {EXPORT}" if age > LIMIT_DAYS else ""
 
 
 def _contents(path: Path) -> Iterator[tuple[str, bytes]]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+import yaml
 from ansible.errors import AnsibleLookupError
 from ansible_collections.gpuwright.node.plugins.lookup.advisories import LookupModule, compared
 from ansible_collections.gpuwright.node.plugins.plugin_utils.software import bulletins, osv
@@ -164,28 +166,124 @@ def test_a_server_that_does_not_answer_is_an_error_and_never_none_found() -> Non
         osv.from_server(osv.pins_of(LOCK), "http://127.0.0.1:1")
 
 
+TODAY = bulletins.shipped().as_of + timedelta(bulletins.shipped().limit_days)
+
+
 @pytest.mark.parametrize(
-    ("version", "first", "number"),
+    ("version", "fixes"),
     [
-        ("580.95.05", "580.126.09", 2),
-        ("580.126.09", "580.159.03", 1),
-        ("580.159.03", "", 0),
-        ("570.86.10", "570.86.15", 5),
+        ("580.95.05", ["580.126.09", "580.159.03", "580.178.04"]),
+        ("580.126.20", ["580.159.03", "580.178.04"]),
+        ("580.159.03", ["580.178.04"]),
+        ("595.71.05", ["595.91.07"]),
+        ("610.43.02", ["610.57.04"]),
+        ("615.36.01", ["615.71.09"]),
+        ("570.195.03", ["570.211.01"]),
     ],
 )
-def test_drivers_against_the_bulletins(version: str, first: str, number: int) -> None:
+def test_drivers_against_the_bulletins(version: str, fixes: list[str]) -> None:
     found = bulletins.rows(version, bulletins.read(), "driver")
-    assert len(found) == number and (found[0].fixed if found else "") == first
+    assert [row.fixed for row in found] == fixes and found[-1].severity == "HIGH"
     assert all(row.source.startswith("https://github.com/NVIDIA/product-security/") for row in found)
 
 
-def test_a_branch_that_no_bulletin_names_and_a_plan_without_a_lock_file_are_unknown(tmp_path: Path) -> None:
+def driver(version: str, later: int = 0, more: str = "") -> dict[str, Any]:
+    return compared("", "", [version], "", more, today=TODAY + timedelta(later))
+
+
+@pytest.mark.parametrize("version", ["580.178.04", "580.190.01", "595.91.07", "610.57.04", "615.71.09"])
+def test_a_fixed_release_of_a_branch_that_the_newest_bulletin_names_is_clean_until_the_news_are_old(
+    version: str,
+) -> None:
+    assert driver(version)["unknown"] == driver("")["unknown"] and not driver(version)["rows"]
+    days = bulletins.shipped().limit_days
+    assert any(f"is {days + 1} days old (limit {days})" in text for text in driver(version, later=1)["unknown"])
+
+
+# The last releases of branches that ended, and one of a branch that came after the newest bulletin.
+@pytest.mark.parametrize(
+    "version", ["470.256.02", "535.309.01", "550.163.01", "560.35.03", "570.211.01", "575.64.05", "590.48.01"]
+)
+def test_a_branch_that_no_recent_bulletin_names_is_unknown_with_the_bulletins_advice(version: str) -> None:
+    told = " ".join(driver(version)["unknown"])
+    assert f"no bulletin since 2026-09-30 names branch {version[:3]}. Bulletin 5861 says: earlier branches" in told
+
+
+def test_a_branch_that_came_after_the_bulletins_is_unknown_without_advice_about_earlier_ones() -> None:
+    told = " ".join(driver("620.70.06")["unknown"])
+    assert "names branch 620, which is newer than all that they name" in told and "earlier" not in told
+
+
+def test_every_answer_says_how_old_it_is_and_what_was_not_compared(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({**record(**span({"introduced": "11"})), "modified": f"{TODAY}T01:02:03Z"}))
+    found = compared("a.txt", LOCK, ["580.178.04"], str(tmp_path), "", today=TODAY)
+    assert not found["rows"] and not found["unknown"] and not found["lines"]
+    said = " ".join(found["as_of"])
+    assert f"as of {bulletins.shipped().as_of}, 100 days old; the newest is 5861 of 2026-09-30" in said
+    assert f"as of {TODAY}, 0 days old" in said and "container toolkit" in said
+    later = compared("a.txt", LOCK, [], str(tmp_path), "", today=TODAY + timedelta(osv.LIMIT_DAYS + 1))
+    assert "fetch it again" in " ".join(later["unknown"]) and "driver" not in " ".join(later["as_of"][:-1])
+
+
+def test_a_planned_branch_without_any_version_is_unknown() -> None:
+    told = compared("", "", ["", ""], "", "", "595", TODAY)["unknown"]
+    assert "NVIDIA driver 595: none is installed, and the plan names no version" in told
+
+
+def test_what_a_lock_names_without_a_version_is_unknown(tmp_path: Path) -> None:
+    text = (
+        "torch[opt-einsum]==2.6.0+cu124 \\\n  --hash=sha256:00\npillow===9.10.0 # own\n--index-url https://a.org\n"
+        "mine @ https://a.org/mine-1-py3-none-any.whl\nnumpy>=1.2\njax==1.*\n-r more.txt\n-e ./here\n./x.whl\n\n# no\n"
+    )
+    pins, rest = osv.pins_and_rest(text)
+    assert pins == {"torch": "2.6.0+cu124", "pillow": "9.10.0"}
+    assert [line.split()[0] for line in rest] == ["mine", "numpy>=1.2", "jax==1.*", "-r", "-e", "./x.whl"]
+    (tmp_path / "a.json").write_text(json.dumps(record(**span({"introduced": "0"}, {"fixed": "1"}))))
+    told = compared("a.txt", text, [], str(tmp_path), "")["unknown"]
+    assert len(told) == 6 and all("names no version that could be compared" in line for line in told)
+
+
+def test_a_record_about_a_package_without_any_version_is_unknown() -> None:
+    records = [
+        record(**span({"introduced": "0"}, type="GIT")),
+        record(id="GHSA-3"),
+        record(id="GHSA-4", versions=["1"]),
+    ]
+    told = osv.undecided(records, osv.pins_of(LOCK))
+    assert told == [f"pillow 9.10.0: advisory GHSA-{number} names no versions" for number in (1, 3)]
+
+
+def test_rows_and_what_is_unknown_stand_in_the_table(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(record(**span({"introduced": "0"}, {"fixed": "10.0"}))))
     found = compared("a.txt", LOCK, ["470.256.02", ""], str(tmp_path), "")
-    assert found["unknown"] == ["NVIDIA driver 470.256.02: no bulletin here names its branch"]
+    assert len(found["unknown"]) == 1
     assert found["lines"][0] == "pillow 9.10.0: CVE-2026-1, GHSA-1 (not given), fixed in 10.0 [a.txt]"
-    assert "make lock" in found["lines"][-1]
-    assert compared("", "", ["580.159.03"], "", "")["unknown"] == ["the plan pins no package, so none was compared"]
+    assert found["lines"][1].startswith("UNKNOWN NVIDIA driver 470.256.02") and "make lock" in found["lines"][-1]
+    assert driver("580.178.04")["unknown"] == ["the plan pins no package, so none was compared"]
+
+
+@pytest.mark.parametrize(
+    ("as_of", "date", "known"),
+    [("", "", True), ("{today}", "", True), ("{today}", "2026-01-01", False), ("", "2020-01-01", False)],
+)
+def test_an_operators_bulletin_makes_its_branch_known_if_it_is_recent(
+    tmp_path: Path, as_of: str, date: str, known: bool
+) -> None:
+    more, today = tmp_path / "more.yml", datetime.now().date()
+    row = {470: {"fixed": "470.300.01", "severity": "HIGH", "cves": []}}
+    one = {"id": "1", "source": "https://example.org/1", "branches": row, **({"date": date} if date else {})}
+    content = {"bulletins": [one], **({"as_of": as_of.format(today=today)} if as_of else {})}
+    more.write_text(yaml.safe_dump(content))
+    found = compared("", "", ["470.300.01"], "", str(more), today=max(today, bulletins.shipped().as_of))
+    assert (len(found["unknown"]) == 1) is known and not found["rows"]
+
+
+def test_a_day_to_come_does_not_keep_old_news_young(tmp_path: Path) -> None:
+    more = tmp_path / "more.yml"
+    more.write_text("as_of: 2999-01-01\nbulletins: []\n")
+    with pytest.raises(AdvisoryError, match=r"day to come.*\[advisories.bulletins\]$"):
+        bulletins.shipped().with_file(more)
 
 
 def test_the_operators_own_bulletins_are_added_and_a_wrong_file_is_an_error(tmp_path: Path) -> None:

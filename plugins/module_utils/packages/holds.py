@@ -36,7 +36,11 @@ def held_text(
         return preferences(found) if found else before
     locks: List[str] = []
     if packages:
-        locks = rpms(_ask_rpm("-q", packages), "")
+        # rpm -q takes a pattern for the name itself; only -qa looks for what it matches.
+        named = [name for name in packages if "*" not in name]
+        patterned = [name for name in packages if "*" in name]
+        locks = rpms(_ask_rpm("-q", named), "") if named else []
+        locks += rpms(_ask_rpm("-qa", patterned), "") if patterned else []
         locks += rpms(_ask_rpm("-qa", patterns), version) if patterns and version else []
     text = listed(before or "", owner, sorted(set(locks)))
     return text if text or before is not None else None

@@ -63,13 +63,14 @@ def _missing_rpms(names: Sequence[str]) -> List[str]:
 
 
 def missing_patterns(patterns: Sequence[str], listing: str) -> List[str]:
-    """Those of `patterns` (name-version, with asterisks) that no line of a listing (name-version) matches."""
+    """Those of `patterns` (name-version or name-version-release, with asterisks) that no line of a listing matches."""
     installed = listing.split()
     return [pattern for pattern in patterns if not fnmatch.filter(installed, pattern)]
 
 
 def _all_rpms() -> str:
-    done = run_bounded(["rpm", "-qa", "--qf", "%{NAME}-%{VERSION}\n"], timeout=QUERY_SECONDS)
+    form = "%{NAME}-%{VERSION}\n%{NAME}-%{VERSION}-%{RELEASE}\n"
+    done = run_bounded(["rpm", "-qa", "--qf", form], timeout=QUERY_SECONDS)
     if done.rc != 0:
         raise OSError("rpm cannot say what is installed: " + (done.problem or done.stderr.strip()))
     return done.stdout

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_part_of, major, version_key
 
+from .unlisted import doubt_of_release
+
 # What a user may pin, in the order in which problems are reported; the value is the inventory variable for it.
 PINS = collections.OrderedDict(
     [
@@ -63,6 +65,20 @@ class Candidate(NamedTuple):
     row: dict[str, Any]
 
 
+class Fact(NamedTuple):
+    """Something that an answer must respect.
+
+    kind   pin, gpu or os     name   of the pin     value  the pin's value, a Gpu, or a row of os_releases
+    label  for people: system_driver_branch "590"            origin  of a pin: the variable, or the profile that asked
+    """
+
+    kind: str
+    name: str
+    value: Any
+    label: str
+    origin: str
+
+
 def list_candidates(matrix: dict[str, Any], pins: dict[str, str], family: str | None) -> dict[str, list[Candidate]]:
     """`{kind: [Candidate, ...]}`, unfiltered. `pins` only adds an exact driver version, which has no row.
 
@@ -106,8 +122,8 @@ def _drivers(matrix: dict[str, Any], exact_version: str, family: str | None) -> 
                     # What is doubted of a branch is whether NVIDIA's repositories have it.
                     doubt = row.get("unverified", "") if source == NVIDIA else ""
                     row_here = dict(row, place=place, doubt=doubt, **details)
-                    if version and branch not in matrix["released"]["driver_version"]:
-                        doubt = f"whether {version} was released"
+                    doubt = doubt_of_release(matrix, version) if version else ""
+                    if doubt:
                         row_here.update(verified=False, unverified=doubt, doubt=doubt)
                     found.append(Candidate("driver", label, dict(pins, driver_source=source), needs, row_here))
     return found
@@ -141,7 +157,8 @@ def _cudas(matrix: dict[str, Any], family: str | None) -> list[Candidate]:
     nvidia = {"source": NVIDIA}
     found = []
     for version, row in sorted(matrix["cuda"].items()):
-        found.append(Candidate("cuda", "CUDA " + version, {"cuda": version}, (), dict(row, place=nvidia)))
+        needs = ("cuda",) * bool(row.get("unlisted"))
+        found.append(Candidate("cuda", "CUDA " + version, {"cuda": version}, needs, dict(row, place=nvidia)))
         if version in archive["cuda"]:
             label = f"CUDA {version} from {archive['title']}"
             found.append(Candidate("cuda", label, {"cuda": version}, (), dict(row, place=place)))
@@ -150,7 +167,7 @@ def _cudas(matrix: dict[str, Any], family: str | None) -> list[Candidate]:
 
 def _library(kind: str, title: str, version: str, row: dict[str, Any]) -> Candidate:
     label = f"{title} {row['version']} for CUDA {row['cuda_major']}"
-    return Candidate(kind, label, {kind: version}, (), row)
+    return Candidate(kind, label, {kind: version}, (kind,) * bool(row.get("unlisted")), row)
 
 
 def _pythons(matrix: dict[str, Any], family: str | None) -> list[Candidate]:
@@ -171,7 +188,7 @@ def _pytorches(matrix: dict[str, Any]) -> list[Candidate]:
         builds = {name: _build(matrix, row, name) for name in row["builds"]}
         builds[CPU_BUILD] = dict(row, cuda="", index="pytorch", capabilities=[])
         for release in row["releases"]:
-            old = () if release == row["releases"][-1] else ("pytorch",)
+            old = () if release == row["releases"][-1] and not row.get("unlisted") else ("pytorch",)
             for build, details in sorted(builds.items()):
                 # A build without CUDA is never a fallback: training on a CPU by accident is a failure.
                 needs = old + (("pytorch_build",) if build == CPU_BUILD else ())
@@ -205,7 +222,7 @@ def _tensorflows(matrix: dict[str, Any]) -> list[Candidate]:
             "tensorflow",
             "TensorFlow " + release,
             {"tensorflow": release},
-            () if release == row["releases"][-1] else ("tensorflow",),
+            () if release == row["releases"][-1] and not row.get("unlisted") else ("tensorflow",),
             row,
         )
         for _series, row in sorted(matrix["tensorflow"].items())

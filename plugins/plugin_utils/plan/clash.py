@@ -9,8 +9,7 @@ from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version, major, version_key
 
-from .candidates import AT_LEAST, ON_DEMAND, PINS, Candidate, as_sentence, has_ended
-from .facts import Fact
+from .candidates import AT_LEAST, ON_DEMAND, PINS, Candidate, Fact, as_sentence, has_ended
 from .search import Problem
 
 MOST_CHOICES = 3

@@ -19,7 +19,7 @@ from .candidates import AT_LEAST, CPU_BUILD, PINS, Candidate, accepts, pin_label
 from .clash import conflict
 from .names import newest_release
 from .rules import Gpu
-from .unknown import is_released
+from .unlisted import DRIVER_FORM, known_drivers, nearest_driver
 
 # A user who pins these has taken over what the plan would have derived from a GPU's architecture.
 PINS_FOR_UNKNOWN_GPU = ("driver_branch", "driver_flavour", "cuda", "cudnn", "pytorch", "pytorch_build")
@@ -53,7 +53,19 @@ def misspelt_pins(matrix: dict[str, Any], pins: dict[str, str]) -> list[dict[str
         elif name == "driver_version" and not (is_version(value) and major(value) in branches):
             text = '{} is not a version of a known branch. Write it like "580.95.05"; known branches: {}.'
             found.append(conflict(text.format(pin_label(name, value), ", ".join(branches))))
+        elif name == "driver_version" and not DRIVER_FORM.fullmatch(value):
+            found.append(_misspelt_driver(matrix, value))
     return found
+
+
+def _misspelt_driver(matrix: dict[str, Any], value: str) -> dict[str, Any]:
+    """A version of a known branch in another form than NVIDIA's, such as 580.95.5."""
+    label, known = pin_label("driver_version", value), known_drivers(matrix, major(value))
+    near = nearest_driver(known, value) if known else ""
+    hint = f" The nearest that is known is {near}." if near else ""
+    text = f'{label} is not how NVIDIA writes the version of a driver, which is like "580.95.05" or "580.142".{hint}'
+    ways = [{"driver_version": near}] if near else []
+    return conflict(text, [label], [*ways, {"driver_version": "", "driver_branch": major(value)}])
 
 
 def profile_pins(matrix: dict[str, Any], profile: str) -> dict[str, Any]:
@@ -68,11 +80,9 @@ def held_pins(profile: dict[str, Any], pins: dict[str, str]) -> dict[str, Any]:
     return {name: value for name, value in profile.items() if name not in replaced}
 
 
-def unknown_pins(matrix: dict[str, Any], candidates: dict[str, list[Candidate]], pins: dict[str, str]) -> list[str]:
-    """Names of pins whose value no row of the matrix has, or that are no release of a driver."""
+def unknown_pins(candidates: dict[str, list[Candidate]], pins: dict[str, str]) -> list[str]:
+    """Names of pins whose value no row of the matrix has."""
     unknown = {name for name in pins if not _is_known(name, pins[name], candidates)}
-    if is_released(matrix, pins.get("driver_version", "")) is False:
-        unknown.add("driver_version")
     return [name for name in PINS if name in unknown]
 
 
@@ -88,7 +98,8 @@ def _is_known(name: str, value: str, candidates: dict[str, list[Candidate]]) -> 
 def find_release(matrix: dict[str, Any], host: dict[str, Any]) -> dict[str, Any] | None:
     """The row of os_releases for a host's operating system, or None.
 
-    A version without a minor number means all of its minor releases that have no row of their own.
+    A version without a minor number means all of its minor releases that have no row of their own, and one of Ubuntu
+    all of its point releases.
     """
     system = host["os"]
     own = [release for release in matrix["os_releases"] if release["id"] == system["id"]]
@@ -96,7 +107,8 @@ def find_release(matrix: dict[str, Any], host: dict[str, Any]) -> dict[str, Any]
         if release["version"] == system["version"]:
             return release
     for release in own:
-        if "." not in release["version"] and is_part_of(system["version"], release["version"]):
+        by_rpm = matrix["os_families"][release["family"]]["format"] == "rpm"
+        if is_part_of(system["version"], release["version"]) and not (by_rpm and "." in release["version"]):
             return dict(release, version=system["version"])
     return None
 

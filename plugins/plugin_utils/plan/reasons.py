@@ -7,14 +7,28 @@ import collections
 import datetime
 from typing import Any
 
-from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version, major, version_key
 
-from .candidates import Candidate, as_sentence, has_ended
-from .facts import Fact
+from ..software.bulletins import rows as bulletin_rows
+from ..software.bulletins import shipped
+from .candidates import Candidate, Fact, as_sentence, has_ended, pin_label
 from .search import Problem
 
 # After this many days, which is two releases of PyTorch, there is a warning about the matrix.
 OLD_MATRIX_DAYS = 180
+# Tables of the matrix (about.yml) in which more is published all the time, by what a plan takes from them.
+TABLES = {
+    "driver": ("drivers", "released"),
+    "cuda": ("cuda",),
+    "cudnn": ("cudnn",),
+    "nccl": ("nccl",),
+    "python": (),
+    "pytorch": ("pytorch", "pytorch_builds"),
+    "tensorflow": ("tensorflow",),
+    "os": ("os_families", "os_releases", "devices"),
+}
+# NVIDIA's words, the worst first.
+SEVERITIES = ("CRITICAL", "HIGH", "MEDIUM", "LOW")
 
 
 def choice_reason(problem: Problem, facts: list[Fact], answer: dict[str, Candidate], kind: str) -> str:
@@ -66,8 +80,22 @@ def _why_not(problem: Problem, facts: list[Fact], answer: dict[str, Candidate], 
     return next((refusal for refusal in refusals if refusal), "")
 
 
+def known_holes(pinned: str, host: dict[str, Any], present: bool) -> list[str]:
+    """What bulletins say about a pinned driver, or about one that is there and stays."""
+    version = pinned or ((host.get("nvidia") or {}).get("user_space") or "" if present else "")
+    rows = bulletin_rows(version, shipped().bulletins, "driver") if is_version(version) else []
+    if not rows:
+        return []
+    worst = min((row.severity for row in rows), key=lambda word: (*SEVERITIES, word).index(word))
+    fixed = max((row.fixed for row in rows), key=version_key)
+    what = pin_label("driver_version", pinned) if pinned else f"Driver {version}, which is there and stays,"
+    text = "{} has known vulnerabilities, the worst of severity {} ({}): they are fixed in {}"
+    found = [text.format(what, worst, ", ".join(row.ids[0] for row in rows), fixed)]
+    return found if pinned else [found[0] + ", which system_driver_version can name"]
+
+
 def find_warnings(
-    as_of: str, today: str, release: dict[str, Any], family: dict[str, Any], answer: dict[str, Candidate]
+    matrix: dict[str, Any], today: str, release: dict[str, Any], family: dict[str, Any], answer: dict[str, Candidate]
 ) -> list[str]:
     """Sentences on what is old, was never verified, or works only with limits.
 
@@ -75,7 +103,10 @@ def find_warnings(
     release, family  rows of the matrix: the host's release, and the family that names its packages
     """
     title = "{name} {version}".format(**release)
-    found = _age_warnings(as_of, today) + _row_warnings(title, release, as_of)
+    found = _age_warnings(matrix["as_of"], today) + _table_warnings(matrix.get("tables", {}), today, answer)
+    # What ends after the day of the matrix has ended all the same; only what is chosen goes by that day.
+    as_of = max(matrix["as_of"], today)
+    found += _row_warnings(title, release, as_of)
     found += _row_warnings("What is known of packages for " + family["name"], family, as_of)
     for candidate in answer.values():
         found += _row_warnings(as_sentence(candidate.label), candidate.row, as_of)
@@ -97,7 +128,7 @@ def find_warnings(
 def _age_warnings(as_of: str, today: str) -> list[str]:
     if not today:
         return []
-    days = (_day(today) - _day(as_of)).days
+    days = _days(as_of, today)
     text = (
         "The matrix of versions is {} days old (as of {}): install a newer gpuwright; this one knows "
         "nothing released since then"
@@ -105,7 +136,24 @@ def _age_warnings(as_of: str, today: str) -> list[str]:
     return [text.format(days, as_of)] if days > OLD_MATRIX_DAYS else []
 
 
-def _day(text: str) -> Any:
+def _table_warnings(tables: dict[str, Any], today: str, answer: dict[str, Candidate]) -> list[str]:
+    """One sentence on those tables of the matrix, and the bulletins, that this answer rests on and that are old."""
+    if not today:
+        return []
+    used = [name for kind in (*answer, "os") for name in TABLES[kind]]
+    ages = [(name, tables[name]["as_of"], tables[name]["limit_days"]) for name in used if name in tables]
+    if "driver" in answer:
+        ages.append(("bulletins", shipped().as_of.isoformat(), shipped().limit_days))
+    old = [f"{name} (as of {as_of}, limit {limit} days)" for name, as_of, limit in ages if _days(as_of, today) > limit]
+    text = "Not compared with its sources for long: {}; what was published since then is not known here"
+    return [text.format(", ".join(old))] if old else []
+
+
+def _days(as_of: str, today: str) -> int:
+    return (_day(today) - _day(as_of)).days
+
+
+def _day(text: str) -> datetime.date:
     return datetime.date(*(int(part) for part in text.split("-")))
 
 

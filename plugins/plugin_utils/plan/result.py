@@ -7,9 +7,8 @@ from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
-from .candidates import CPU_BUILD, DISTRIBUTION, KINDS, Candidate
+from .candidates import CPU_BUILD, DISTRIBUTION, KINDS, Candidate, Fact
 from .driver_packages import driver_of, guards_of, kernel_of, platform_plan
-from .facts import Fact
 from .input import only_planned
 from .platforms import names_of_all_branches, parts_of, platform_warnings
 from .reasons import choice_reason, find_warnings
@@ -75,7 +74,7 @@ def describe(
     plan["runtime"] = dict(family["runtime"], packages=list(family["runtime"]["packages"]))
     plan["containers"] = {"packages": list(family["containers"])}
     plan["because"] = {kind: choice_reason(problem, facts, answer, kind) for kind in KINDS if kind in answer}
-    plan["warnings"] = find_warnings(matrix["as_of"], host.get("today", ""), release, family, answer)
+    plan["warnings"] = find_warnings(matrix, host.get("today", ""), release, family, answer)
     plan["warnings"] += platform_warnings(matrix, release, host, parts)
     if not plan["pytorch"]["locked"] and not only_planned(matrix, host, release):
         text = (
@@ -158,7 +157,8 @@ def _cudnn(family: dict[str, Any], cudnn: Candidate | None) -> dict[str, Any]:
             "prefix": prefix,
             "header": header,
         }
-    packages = _library(family, "cudnn" + major(version), cudnn.row["package_version"], cudnn.row)
+    number = cudnn.row.get("package_pattern", cudnn.row["package_version"])
+    packages = _library(family, "cudnn" + major(version), number, cudnn.row)
     return {"version": version, "packages": packages, "wheel": "", "prefix": "", "header": family["cudnn_header"]}
 
 
@@ -166,7 +166,8 @@ def _nccl(family: dict[str, Any], nccl: Candidate | None) -> dict[str, Any]:
     if nccl is None:
         return {"version": "", "packages": []}
     version = nccl.row["version"]
-    return {"version": version, "packages": _library(family, "nccl", version, nccl.row)}
+    packages = _library(family, "nccl", nccl.row.get("package_pattern", version), nccl.row)
+    return {"version": version, "packages": packages}
 
 
 def _library(family: dict[str, Any], name: str, version: str, row: dict[str, Any]) -> list[str]:

@@ -12,8 +12,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from .candidates import ON_DEMAND, Candidate, accepts, is_from_pypi
-from .facts import Fact
+from .candidates import ON_DEMAND, Candidate, Fact, accepts, is_from_pypi
 from .groups import by_friends, by_needs
 from .preference import preference
 from .rules import Rules

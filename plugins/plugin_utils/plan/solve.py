@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The only place that decides versions: a host and its owner's pins go in, a plan or a refusal comes out.
 
-Pure and deterministic: no clock, no file, no network. Which versions fit together is data
-(roles/preflight/files/matrix/). The rules for it are in `rules`, the search in `search`, refusals in `input` and
-`clash`; `result` gives the plan its format, `reasons` its sentences.
+Pure and deterministic: no clock, no network, and no file but the bulletins that the toolkit has. Which versions fit
+together is data (roles/preflight/files/matrix/). The rules for it are in `rules`, the search in `search`, refusals in
+`input` and `clash`; `result` gives the plan its format, `reasons` its sentences.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .candidates import (
     ON_DEMAND,
     PINS,
     Candidate,
+    Fact,
     candidates_of_all,
     list_candidates,
     pin_label,
 )
 from .clash import conflict, find_conflicts, with_choice
-from .facts import Fact
 from .input import (
     find_release,
     held_pins,
@@ -35,10 +35,12 @@ from .input import (
 )
 from .names import newest_release
 from .platforms import platform_of
+from .reasons import known_holes
 from .result import describe, requirements
 from .rules import Rules
 from .search import Problem
 from .unknown import unknown_value
+from .unlisted import with_unlisted
 
 
 def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) -> dict[str, Any]:
@@ -54,11 +56,12 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     conflicts = misspelt_pins(matrix, pins)
     if conflicts:
         return {"conflicts": conflicts}
+    matrix, pins, warnings = with_unlisted(matrix, pins, PINS)
     profile = pins.pop("profile", matrix["default_profile"])
     held = held_pins(profile_pins(matrix, profile), pins)
     release = find_release(matrix, host)
     candidates = list_candidates(matrix, pins, release["family"] if release else None)
-    unknown = unknown_pins(matrix, candidates, pins)
+    unknown = unknown_pins(candidates, pins)
     conflicts = unsupported_host(matrix, host, release, pins)
     # Without a release there is always a conflict.
     if conflicts or release is None:
@@ -90,7 +93,8 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     plan = describe(matrix, host, release, problem, facts, answer)
     plan["profile"] = profile
     not_installed = only_planned(matrix, host, release)
-    plan["warnings"] = ([not_installed] if not_installed else []) + plan["warnings"]
+    plan["warnings"] = ([not_installed] if not_installed else []) + warnings + plan["warnings"]
+    plan["warnings"] += known_holes(plan["driver"]["version"], host, plan["driver"]["present"])
     plan["requirements"] = requirements(plan, matrix["profiles"][profile]["packages"], matrix["environment_packages"])
     for gpu in strangers:
         plan["warnings"].append(f"Nothing in this plan was checked against {gpu['name']}: its architecture is unknown")

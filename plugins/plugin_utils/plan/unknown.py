@@ -13,7 +13,6 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import (
     is_part_of,
     is_version,
-    major,
     version_key,
 )
 
@@ -25,21 +24,24 @@ FOLDER = "roles/preflight/files/matrix/"
 # Where a new version gets its row.
 ROWS_IN = {
     "driver_branch": "drivers.yml",
-    "driver_version": "released.yml",
     "cuda": "cuda.yml",
     "cudnn": "libraries.yml",
     "nccl": "libraries.yml",
     "pytorch": "pytorch.yml",
     "tensorflow": "tensorflow.yml",
 }
+WHEELS = "which does not know for which Pythons, CUDA and GPUs its wheels are; it needs a lock, too (make lock)"
+# What matters, and is not known of a new major version, branch or series: why it is not planned like a newer release.
+NOT_KNOWN = {
+    "driver_branch": "which does not know which GPUs it drives, and with which kernel modules",
+    "cuda": "which does not know which driver and GPUs it needs",
+    "cudnn": "which does not know its packages, and which CUDA and GPUs it needs",
+    "nccl": "which does not know its packages, and which CUDA it needs",
+    "pytorch": WHEELS,
+    "tensorflow": WHEELS,
+}
 MOST_KNOWN = 30
 Answer = dict[str, Any] | None
-
-
-def is_released(matrix: dict[str, Any], driver_version: str) -> bool | None:
-    """Whether an exact driver is a release; None for a branch whose releases the matrix does not list."""
-    known = matrix["released"]["driver_version"].get(major(driver_version))
-    return None if known is None else driver_version in known
 
 
 def unknown_value(
@@ -47,8 +49,6 @@ def unknown_value(
 ) -> dict[str, Any]:
     """The conflict for a pin with such a value. `find_answer(pins)` is the search with more pins: what it finds is
     offered."""
-    if name == "driver_version":
-        return _unknown_driver(matrix, value, find_answer)
     allowed = known_values(name, problem.candidates)
     ended = [as_sentence(reason) for reason in _ended(problem, facts, name, value)]
     known = "Known: " + ", ".join(_newest_of_series(allowed))
@@ -77,31 +77,6 @@ def known_values(name: str, candidates: dict[str, list[Any]]) -> list[str]:
     return sorted(values, key=lambda value: (version_key(value) if is_version(value) else (), value))
 
 
-def _unknown_driver(matrix: dict[str, Any], value: str, find_answer: Callable[..., Answer]) -> dict[str, Any]:
-    branch, as_of = major(value), matrix["as_of"]
-    known = matrix["released"]["driver_version"][branch]
-    label = pin_label("driver_version", value)
-    if version_key(value) > version_key(known[-1]):
-        text = (
-            f"{label} is newer than this matrix (as of {as_of}), whose newest release of branch {branch} is {known[-1]}"
-        )
-        text += f"; if NVIDIA has released it, name it in {FOLDER}{ROWS_IN['driver_version']}"
-    else:
-        near = min(known, key=lambda other: _distance(other, value))
-        text = (
-            f"{label} is not a release of branch {branch} that this matrix knows (as of {as_of}); the nearest is {near}"
-        )
-    ways = [{"driver_version": "", "driver_branch": branch}] if find_answer({"driver_branch": branch}) else []
-    if not ways and find_answer({}):
-        ways = [{"driver_version": ""}]
-    return conflict(text + ".", [label], ways)
-
-
-def _distance(one: str, other: str) -> list[int]:
-    ours, theirs = (list(version_key(version)) + [0, 0] for version in (one, other))
-    return [abs(ours[place] - theirs[place]) for place in range(3)]
-
-
 def _what(matrix: dict[str, Any], name: str, value: str, allowed: list[str]) -> str:
     label, as_of = pin_label(name, value), matrix["as_of"]
     if name == "driver_branch" and value in matrix["floating_streams"]["names"]:
@@ -114,7 +89,7 @@ def _what(matrix: dict[str, Any], name: str, value: str, allowed: list[str]) -> 
     released = sorted(set(matrix["released"].get(name, [])) | set(allowed), key=version_key)
     row = f"copy the row of {allowed[-1]} in {FOLDER}{ROWS_IN[name]} and change it"
     if version_key(value) > version_key(max(released, key=version_key)):
-        return f"{label} is newer than this matrix (as of {as_of}); to add it, {row}"
+        return f"{label} is newer than this matrix (as of {as_of}), {NOT_KNOWN[name]}; to add it, {row}"
     oldest = min(released, key=version_key)
     if version_key(value) < version_key(oldest) and not is_part_of(oldest, value):
         return f"{label} is older than anything in this matrix, which begins with {oldest}"

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
-from gpuwright.packages.holds import debs, listed, owners_of, planned_text, preferences, rpms
+from gpuwright.packages import holds
+from gpuwright.packages.holds import debs, held_text, listed, owners_of, planned_text, preferences, rpms
 from test_plan_questions import ask
 from text_parts import part_of
 
@@ -84,6 +85,19 @@ def test_packages_are_named_one_by_one_where_each_has_its_own_version() -> None:
     # Begun again for another version.
     other = planned_text(text, "redhat", "cuda", packages=["libcudnn9-cuda-12-9.13.0.50-1"])
     assert locks(lines_of(other, "cuda")[1], "libcudnn9-cuda-12", "0:9.13.0.50-1")
+
+
+def test_what_matches_a_pattern_is_held_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ["gcc", "libnccl-2.32.3-1+cuda13.*", "libnccl-devel-2.32.3-1+cuda13.*"]
+    said = {
+        "-q gcc": ["gcc-0:8.5.0-1.el8.*"],
+        f"-qa {wanted[1]} {wanted[2]}": ["libnccl-0:2.32.3-1+cuda13.3.*"],
+    }
+    monkeypatch.setattr(holds, "_ask", lambda argv: said[" ".join((argv[1], *argv[4:]))])
+    text = held_text("redhat", "cuda", wanted, [], "", None) or ""
+    assert lines_of(text, "cuda") == ["gcc-0:8.5.0-1.el8.*", "libnccl-0:2.32.3-1+cuda13.3.*"]
+    allowed = lines_of(planned_text(text, "redhat", "cuda", packages=["libnccl-2.33.1-1+cuda13.*"]), "cuda")[1]
+    assert locks(allowed, "libnccl", "0:2.33.1-1+cuda13.4") and not locks(allowed, "libnccl", "0:2.33.1-1+cuda12.9")
 
 
 def test_apt_may_bring_the_planned_driver_and_no_other() -> None:

@@ -12,7 +12,11 @@ from gpuwright.packages.installed import lock_holder, missing_debs
 
 RPM = """#!/bin/sh
 # Knows gcc by name and kernel-devel-4.18 as something provided; what is installed of the driver is of branch 580.
-[ "$1" = -qa ] && { printf 'gcc-8.5.0\nnvidia-driver-cuda-580.95.05\nnvidia-driver-cuda-libs-590.48.01\n'; exit; }
+[ "$1" = -qa ] && {
+  printf '%s\n' gcc-8.5.0 nvidia-driver-cuda-580.95.05 nvidia-driver-cuda-libs-590.48.01
+  printf '%s\n' libnccl-2.32.3 libnccl-2.32.3-1+cuda13.3
+  exit
+}
 [ "$2" = --whatprovides ] && { [ "$3" = kernel-devel-4.18 ]; exit; }
 shift
 for name in "$@"; do [ "$name" = gcc ] || exit 1; done
@@ -31,6 +35,8 @@ for name in "$@"; do [ "$name" = gcc ] || exit 1; done
         (["dkms", "nvidia-driver-cuda-590.*", "gcc"], ["dkms", "nvidia-driver-cuda-590.*"]),
         # Branch 58 is not 580, and a longer name is another package.
         (["nvidia-driver-cuda-58.*", "nvidia-driver-590.*"], ["nvidia-driver-cuda-58.*", "nvidia-driver-590.*"]),
+        (["libnccl-2.32.3-1+cuda13.*", "libnccl-2.*"], []),
+        (["libnccl-2.32.3-1+cuda12.*"], ["libnccl-2.32.3-1+cuda12.*"]),
         ([], []),
     ],
 )

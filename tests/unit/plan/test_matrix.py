@@ -12,6 +12,8 @@ import jsonschema
 import pytest
 import yaml
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import PINS, build_cuda
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.reasons import SEVERITIES, TABLES
+from ansible_collections.gpuwright.node.plugins.plugin_utils.software import bulletins
 from conftest import REPOSITORY
 from gpuwright.gpu.platforms import PARTS
 from gpuwright.host.versions import version_key
@@ -164,6 +166,21 @@ def test_no_row_was_checked_after_the_day_of_the_matrix() -> None:
     assert len(list(every_row(MATRIX))) > 100
     later = [entry for entry in every_row(MATRIX) if entry["checked"] > MATRIX["as_of"]]
     assert later == [], "checked later than as_of: set as_of in roles/preflight/files/matrix/about.yml to that day"
+
+
+def test_every_table_says_of_when_it_is() -> None:
+    """Whoever builds on a table can ask how old it is; NVIDIA's bulletins have the same in their own file."""
+    with_rows = {name: [row["checked"] for row in every_row(table)] for name, table in MATRIX.items()}
+    with_rows = {name: days for name, days in with_rows.items() if days}
+    assert set(MATRIX["tables"]) == set(with_rows)
+    for name, table in MATRIX["tables"].items():
+        # The whole was not compared before its first row was read, nor after the matrix was.
+        assert min(with_rows[name]) <= table["as_of"] <= MATRIX["as_of"], name
+    assert {name for names in TABLES.values() for name in names} <= set(MATRIX["tables"])
+    known = bulletins.shipped()
+    assert known.limit_days > 0 and max(str(one["date"]) for one in known.bulletins) <= known.as_of.isoformat()
+    severities = {row["severity"] for one in known.bulletins for row in one["branches"].values()}
+    assert severities <= set(SEVERITIES)
 
 
 def every_row(node: Any) -> Iterator[dict]:

@@ -16,7 +16,7 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-fleet test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime \
+.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime \
   bench-converge bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
 
 help: ## this list
@@ -99,6 +99,9 @@ bench-trainer: venv ## the trainer's speed on a CPU, beside others in the same r
 
 gpu-bench: venv ## the same on a GPU, under GPU_PYTHON, by default the interpreter of this node's environment
 	@$(VENV)/bin/python tests/bench/trainer/run gpu_bench.py
+
+test-archives: venv ## whether apt would install all that is planned for Debian, from its archives as they are today (no root; what did not answer is said)
+	@$(RUN) archives
 
 test-container: venv ## slower: the trainer's image built from its Containerfile, on a base made here, and trained with
 	@$(RUN) container

@@ -370,6 +370,13 @@ def blank_disk(suite: Suite) -> None:
         suite.add("what the virtual machine needs", False)
 
 
+def archives(suite: Suite) -> None:
+    """apt is only asked, so it needs no root and no containers. What did not answer is skipped, and never all of it."""
+    pytest_suite(suite, "archives", sys.executable, "-rs", "tests/archives")
+    if suite.skipped:
+        suite.notes.append(f"{suite.skipped} not asked: their source did not answer, or is none of this machine's apt")
+
+
 SUITES: dict[str, Callable[[Suite], None]] = {
     "lint": lint,
     "unit": unit,
@@ -387,6 +394,7 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "vm": vm,
     "numa": numa,
     "blank-disk": blank_disk,
+    "archives": archives,
 }
 NEEDS_FLEET = (
     *("molecule", "collection", "system", "interruptions"),

@@ -18,6 +18,7 @@ BURN_IN = REPOSITORY / "roles/accept/files/burn_in"
 # What tests of more than one folder import by its name alone.
 SHARED = (TESTS, TESTS / "fleet")
 ALONE = (
+    "archives",
     "blank_disk",
     "burn_in",
     "collection",

@@ -8,7 +8,7 @@ from ..verdict.causes import with_causes
 from ..verdict.check import STANDARD, Check, within
 from ..verdict.report import Record
 from .containers import access
-from .cuda import toolkit
+from .cuda import compiling, toolkit
 from .cudnn import version as cudnn
 from .driver import files as driver_files
 from .driver import loaded, memory_errors, modules, next_boot, packages, switches
@@ -81,6 +81,7 @@ MODULES = (
     limits,
     services,
     toolkit,
+    compiling,
     cudnn,
     nccl,
     launcher,

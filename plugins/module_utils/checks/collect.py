@@ -24,6 +24,7 @@ from ..verdict.reader import Seen
 from ..verdict.report import Record
 from .all import READERS
 from .collect_standard import NOTHING, collect_links, collect_software, read_packages, read_permissions
+from .cuda.compiling import COMPILING
 from .gpu.strikes_kept import read_strikes
 from .host.held_updates import HELD_UPDATES
 from .runtime.ranks_reading import read_running
@@ -100,6 +101,7 @@ def collect_ahead(expectations: Record, root: str = "/", cards_train: bool = Fal
         "permissions": attempt(read_permissions, root),
         "driver_packages": attempt(read_packages, root, host),
         HELD_UPDATES.name: attempt(HELD_UPDATES.read, no_cards),
+        COMPILING.name: attempt(COMPILING.read, no_cards),
     }
     if not cards_train:
         busy = who_computes(host, attempt(query, DEFAULT_TIMEOUT_SECONDS))

@@ -115,7 +115,7 @@ def _drivers(matrix: dict[str, Any], exact_version: str, family: str | None) -> 
     for branch, row in sorted(matrix["drivers"].items()):
         for flavour, details in sorted(row["flavours"].items()):
             for version in ("", exact_version) if exact_version and major(exact_version) == branch else ("",):
-                for source, place in _places(matrix, family, branch):
+                for source, place in _places(matrix, family, branch, flavour):
                     pins = {"driver_branch": branch, "driver_flavour": flavour, "driver_version": version}
                     label = f"driver {version or branch} ({flavour}){place['label']}"
                     needs = ("driver_version",) if version else ()
@@ -129,8 +129,10 @@ def _drivers(matrix: dict[str, Any], exact_version: str, family: str | None) -> 
     return found
 
 
-def _places(matrix: dict[str, Any], family: str | None, branch: str) -> list[tuple[str, dict[str, Any]]]:
-    """`[(source, place)]` of a driver branch; a place says what else comes from there.
+def _places(
+    matrix: dict[str, Any], family: str | None, branch: str, flavour: str
+) -> list[tuple[str, dict[str, Any]]]:
+    """`[(source, place)]` of a driver branch with one kernel module; a place says what else comes from there.
 
     label   for sentences          rank  lower is preferred
     family  of a distribution's own archive: the only family that has it
@@ -138,7 +140,7 @@ def _places(matrix: dict[str, Any], family: str | None, branch: str) -> list[tup
     """
     places = [(NVIDIA, {"label": "", "title": NVIDIA_TITLE, "rank": 1, "holds": {}})]
     archive = matrix["os_families"].get(family, {}).get("distribution")
-    if archive and branch in archive["driver_branches"]:
+    if archive and branch in archive["driver_branches"] and flavour in archive["flavours"]:
         label, rank = " from " + archive["title"], 0 if archive["preferred"] else 2
         holds = {"cuda": sorted(archive["cuda"]), "cudnn": sorted(archive["cudnn"]), "nccl": []}
         place = {"label": label, "title": archive["title"], "rank": rank, "family": family, "holds": holds}

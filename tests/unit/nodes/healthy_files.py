@@ -79,7 +79,8 @@ def put_node(host: HostTree) -> None:
     host.put("/etc/group", "root:x:0:\nwheel:x:10:alice\ntrainer:x:991:\n")
     host.put("/etc/shadow", "root:$6$abc:19000::::::\ntrainer:!!:19000::::::\n")
     host.put("/usr/local/cuda-12.9/version.json", '{"cuda": {"name": "CUDA SDK", "version": "12.9.1"}}')
-    put_program(host, "/usr/local/cuda-12.9/bin/nvcc", "echo 'Cuda compilation tools, release 12.9, V12.9.86'")
+    nvcc = '[ "$1" = -o ] && cp "$3" "$2"; echo \'Cuda compilation tools, release 12.9, V12.9.86\''
+    put_program(host, "/usr/local/cuda-12.9/bin/nvcc", nvcc)
     host.link("/etc/alternatives/cuda", "/usr/local/cuda-12.9")
     host.link("/usr/local/cuda", "/etc/alternatives/cuda")
     header = "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 10\n#define CUDNN_PATCHLEVEL 2\n#define CUDNN_VERSION 91002\n"

@@ -129,9 +129,7 @@ def _drivers(matrix: dict[str, Any], exact_version: str, family: str | None) -> 
     return found
 
 
-def _places(
-    matrix: dict[str, Any], family: str | None, branch: str, flavour: str
-) -> list[tuple[str, dict[str, Any]]]:
+def _places(matrix: dict[str, Any], family: str | None, branch: str, flavour: str) -> list[tuple[str, dict[str, Any]]]:
     """`[(source, place)]` of a driver branch with one kernel module; a place says what else comes from there.
 
     label   for sentences          rank  lower is preferred

@@ -241,7 +241,13 @@ def test_packages_of_debians_own_archive() -> None:
     assert plan["driver"]["module"] == "nvidia-current"
     assert plan["driver"]["preference"] == {"package": "src:nvidia-graphics-drivers", "version": "535.261.03-*"}
     assert plan["driver"]["repository"] == {}
-    toolkit = {"version": "11.8", "package": "nvidia-cuda-toolkit", "compiler": ["nvidia-cuda-toolkit-gcc"], "prefix": "/usr", "link": ""}
+    toolkit = {
+        "version": "11.8",
+        "package": "nvidia-cuda-toolkit",
+        "compiler": ["nvidia-cuda-toolkit-gcc"],
+        "prefix": "/usr",
+        "link": "",
+    }
     assert plan["cuda"] == toolkit
     assert plan["cudnn"]["wheel"] == "nvidia-cudnn-cu11==9.10.2.21"
     assert plan["cudnn"]["header"] == "/opt/gpuwright/cudnn/9.10.2/include/cudnn_version.h"

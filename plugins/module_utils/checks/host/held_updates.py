@@ -11,13 +11,16 @@ from .held_updates_reading import ADVISORIES, READ_FROM, read_held_updates
 
 REFRESH = {"dnf": "dnf makecache", "apt": "apt-get update"}
 MOST_NAMES = 4
+# Archives write new lists every few days; older ones know nothing of what was published since.
+LIMIT_DAYS = 30
 
 
 def held_updates(readings: Evidence, expected: Evidence) -> Outcome:
     """No package that is held at its version waits for a security update.
 
     A lock keeps the driver and the kernel that fit together, and with them every hole that was closed since. Only what
-    the repositories declare is known: NVIDIA's has no advisories. A node without lists of packages is skipped.
+    the repositories declare is known: NVIDIA's has no advisories (playbooks/advisories.yml has its bulletins). A node
+    without lists of packages is skipped, and so is one whose lists are old and name none.
     """
     if readings.absent("held_updates"):
         return skipped("neither dnf nor apt holds a package at a version")
@@ -29,7 +32,13 @@ def held_updates(readings: Evidence, expected: Evidence) -> Outcome:
         words = ", ".join(f"{package}: {advisory}" for package, advisory in found[:MOST_NAMES])
         more = f", and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
         return warned(len(found), 0, f"held back: {words}{more}")
-    return passed(0, 0, "no security update is known for the packages that are held")
+    if readings.absent("held_updates", "days"):
+        return passed(0, 0, "no security update is known for the packages that are held; of when the lists are is not")
+    days = readings.number("held_updates", "days")
+    if days > LIMIT_DAYS:
+        text = "nothing newer is known than {} days ago (limit {}); '{}' fetches newer lists"
+        return skipped(text.format(days, LIMIT_DAYS, REFRESH[manager]))
+    return passed(0, 0, f"no security update is known for the packages that are held, from lists of {days} days ago")
 
 
 HELD_UPDATES = Reader(

@@ -4,9 +4,11 @@
 The package manager answers from the lists that it fetched last: nothing is downloaded and nothing is changed.
 """
 
+import os
 import re
+import time
 from fnmatch import fnmatchcase
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Pattern, Sequence
 
 from ...host.bounded import Finished, run_bounded
 from ...host.files import below, names_in, read_text
@@ -23,6 +25,7 @@ NO_CACHE = re.compile(r"[Cc]ache-only enabled but no cache")
 # In a pattern of versionlock.list, what follows the package's name: -epoch:version-release.arch, any part a glob.
 VERSION_OF_LOCK = re.compile(r"-(?:[0-9*]+:)?[^-]+-[^-]+$")
 
+DNF_CACHE, DNF_LIST, APT_LIST = "/var/cache/dnf", re.compile(r"^repomd\.xml$"), re.compile(r"_(In)?Release$")
 DPKG, LISTS, PREFERENCES = "/var/lib/dpkg/status", "/var/lib/apt/lists", "/etc/apt/preferences.d"
 UPGRADE = ("apt-get", "--simulate", "--with-new-pkgs")
 FREE = (
@@ -39,10 +42,11 @@ RunProgram = Callable[[Sequence[str], float], Finished]
 
 
 def read_held_updates(root: str, probe: Mapping[str, Any], run: RunProgram = run_bounded) -> Optional[Dict[str, Any]]:
-    """`{manager, updates: [{package, advisory}]}`, null where neither of the two holds anything.
+    """`{manager, updates: [{package, advisory}], days}`, null where neither of the two holds anything.
 
     `updates` is null where the package manager has fetched no lists. `package` names the update, with its version;
-    `advisory` is the advisory's name and severity with dnf, the update's origin with apt.
+    `advisory` is the advisory's name and severity with dnf, the update's origin with apt. `days` is the age of the
+    newest list, null where there is none to be seen.
     """
     # Either package manager may be installed on a system of the other one.
     system = probe.get("os")
@@ -51,11 +55,23 @@ def read_held_updates(root: str, probe: Mapping[str, Any], run: RunProgram = run
     family = system.get("family")
     if family == "debian":
         held = _pins_a_version(root) or _holds(root)
-        return {"manager": "apt", "updates": _updates_of_apt(root, run)} if held else None
+        # apt keeps the time at which the archive wrote a list.
+        days = _days(root, LISTS, APT_LIST)
+        return {"manager": "apt", "updates": _updates_of_apt(root, run), "days": days} if held else None
     if family != "redhat":
         return None
     locks = [lock for lock in read_version_locks(root) if not lock.startswith("!")]
-    return {"manager": "dnf", "updates": _updates_of_dnf(locks, run)} if locks else None
+    if not locks:
+        return None
+    ages = [_days(root, f"{DNF_CACHE}/{name}/repodata", DNF_LIST) for name in names_in(root, DNF_CACHE)]
+    days = min((age for age in ages if age is not None), default=None)
+    return {"manager": "dnf", "updates": _updates_of_dnf(locks, run), "days": days}
+
+
+def _days(root: str, folder: str, names: Pattern[str]) -> Optional[int]:
+    """The age of the newest of these files in whole days; None if there is none. One from the future is new."""
+    times = [os.stat(below(root, f"{folder}/{name}")).st_mtime for name in names_in(root, folder) if names.search(name)]
+    return max(0, int((time.time() - max(times)) // 86400)) if times else None
 
 
 def _updates_of_dnf(locks: Sequence[str], run: RunProgram) -> Optional[List[Dict[str, str]]]:

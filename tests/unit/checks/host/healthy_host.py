@@ -49,7 +49,7 @@ READINGS: dict[str, Any] = {
     "tuning": [{"name": "vm.swappiness", "wanted": "10", "found": "10", "reason": "Keep the trainer in memory."}],
     "infiniband": None,
     "disks": [{"name": "nvme0n1", "model": "INTEL SSDPE2KX010T8", "state": "live", "health": DISK_HEALTH}],
-    "held_updates": {"manager": "dnf", "updates": []},
+    "held_updates": {"manager": "dnf", "updates": [], "days": 1},
     "training_user": {
         "uid": 991,
         "gids": [991],

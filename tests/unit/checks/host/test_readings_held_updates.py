@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -46,7 +48,23 @@ def test_only_packages_with_a_lock_are_named(host):
             {"package": "kernel-4.18.0-553.33.1.el8_10.x86_64", "advisory": "RHSA-2026:0001 (Important)"},
             {"package": "dkms-3.1.0-2.el8.noarch", "advisory": "FEDORA-EPEL-2026-12ab (Unknown)"},
         ],
+        "days": None,
     }
+
+
+def test_the_age_of_the_newest_list_is_read(host, tmp_path):
+    now = time.time()
+    for folder, days in (("baseos-1", 40.5), ("cuda-2", 3.9)):
+        host.put(f"/var/cache/dnf/{folder}/repodata/repomd.xml", "")
+        os.utime(host.folder / f"var/cache/dnf/{folder}/repodata/repomd.xml", (now, now - days * 86400))
+    host.put("/var/cache/dnf/cuda-2/repodata/other.xml", "")
+    assert (read_held_updates(host.root, EL, answers()) or {})["days"] == 3
+    host.put("/var/lib/dpkg/status", package("z", "1", "hold"))
+    host.put("/var/lib/apt/lists/archive_main_Packages", "")
+    for name, days in (("archive_InRelease", -2), ("security_Release", 50)):
+        host.put(f"/var/lib/apt/lists/{name}", "")
+        os.utime(host.folder / f"var/lib/apt/lists/{name}", (now, now - days * 86400))
+    assert (read_held_updates(host.root, DEBIAN, answers()) or {})["days"] == 0
 
 
 def test_nothing_is_asked_where_nothing_is_held(host):
@@ -56,7 +74,11 @@ def test_nothing_is_asked_where_nothing_is_held(host):
 
 def test_lists_that_were_never_fetched_are_no_answer(host):
     error = "Error: Cache-only enabled but no cache for 'baseos'\n"
-    assert read_held_updates(host.root, EL, answers(rc=1, stderr=error)) == {"manager": "dnf", "updates": None}
+    assert read_held_updates(host.root, EL, answers(rc=1, stderr=error)) == {
+        "manager": "dnf",
+        "updates": None,
+        "days": None,
+    }
 
 
 @pytest.mark.parametrize(("error", "words"), [("Error: no space\n", "no space"), ("", "status 1")])
@@ -122,7 +144,7 @@ def test_a_hold_of_the_last_of_many_packages(tmp_path):
     status = "".join(package(f"p{number}", "1", "install") for number in range(20_000)) + package("z", "1", "hold")
     assert len(status) > 1 << 20
     tree.put("/var/lib/dpkg/status", status)
-    assert read_held_updates(tree.root, DEBIAN, answers()) == {"manager": "apt", "updates": None}
+    assert read_held_updates(tree.root, DEBIAN, answers()) == {"manager": "apt", "updates": None, "days": None}
 
 
 def package(name: str, version: str, status: str = "") -> str:
@@ -180,6 +202,7 @@ def test_apt_is_asked_with_holds_and_preferences_and_without(debian):
             {"package": "held 3", "advisory": "Debian-Security:stable-security"},
             {"package": "pinned 2", "advisory": "Debian-Security:stable-security"},
         ],
+        "days": 0,
     }
 
 
@@ -193,4 +216,4 @@ def test_an_update_that_nothing_holds_is_not_named(debian):
 
 @needs_apt
 def test_apt_without_lists_is_no_answer(debian):
-    assert read_held_updates(debian.tree.root, DEBIAN, debian.run) == {"manager": "apt", "updates": None}
+    assert read_held_updates(debian.tree.root, DEBIAN, debian.run) == {"manager": "apt", "updates": None, "days": None}

@@ -52,6 +52,8 @@ def misspelt_pins(matrix: dict[str, Any], pins: dict[str, str]) -> list[dict[str
             found.append(conflict(what, [pin_label(name, value)], [branch]))
         elif name == "driver_version" and not (is_version(value) and major(value) in branches):
             text = '{} is not a version of a known branch. Write it like "580.95.05"; known branches: {}.'
+            if is_version(value) and int(major(value)) > int(branches[-1]):
+                text += " Of a newer branch this matrix does not know which GPUs it drives, and with which modules."
             found.append(conflict(text.format(pin_label(name, value), ", ".join(branches))))
         elif name == "driver_version" and not DRIVER_FORM.fullmatch(value):
             found.append(_misspelt_driver(matrix, value))

@@ -76,6 +76,7 @@ def test_a_driver_that_is_on_no_list_is_planned_with_a_warning(version: str, wor
         ("580.178.04-1", "is not a version of a known branch"),
         ("58.178.04", "is not a version of a known branch"),
         ("650.10.01", "is not a version of a known branch"),
+        ("650.10.01", "Of a newer branch this matrix does not know which GPUs it drives"),
     ],
 )
 def test_a_slip_in_the_version_of_a_driver_is_refused(version: str, words: str) -> None:

@@ -95,8 +95,9 @@ def _what(matrix: dict[str, Any], name: str, value: str, allowed: list[str]) -> 
         return f"{label} is older than anything in this matrix, which begins with {oldest}"
     if name == "driver_branch":
         return f"{label} is not known"
-    if any(is_part_of(known, value) or is_part_of(value, known) for known in released):
-        return f"{label} was released and has no row in this matrix (as of {as_of}); to add it, {row}"
+    if any(is_part_of(value, known) for known in released):
+        # With a number too many.
+        return f"{label} is not known"
     return f"{label} was never released, as far as this matrix knows (as of {as_of})"
 
 

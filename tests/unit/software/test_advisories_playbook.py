@@ -45,3 +45,22 @@ def test_without_a_route_and_a_file_nothing_is_called_clean(site: Site) -> None:
     done = site.run("playbooks/advisories.yml", https_proxy="http://127.0.0.1:1")
     said = " ".join(done.stdout.split())
     assert done.returncode == 2 and "[advisories.unreachable]" in said and "No known vulnerability" not in said
+
+
+def test_a_node_with_cards_and_without_a_driver_is_not_called_clean(site: Site) -> None:
+    site.host("g1", "T4")
+    advise(site, "django")
+    done = site.run("playbooks/advisories.yml", "--limit", "g1", "-e", f"advisories_file={site.folder}/export")
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 2 and "[advisories.found]" in said and "No known vulnerability" not in said, done.stdout
+    assert "UNKNOWN NVIDIA driver 535: none is installed, and the plan names no version" in said
+    assert "NVIDIA's driver bulletins as of 2026-09-30" in said and "Not compared with anything here" in said
+
+
+def test_a_pinned_driver_with_a_known_hole_is_told_with_its_fix(site: Site) -> None:
+    site.host("g1", "T4", system_driver_source="nvidia", system_driver_version="580.159.03")
+    advise(site, "django")
+    done = site.run("playbooks/advisories.yml", "--limit", "g1", "-e", f"advisories_file={site.folder}/export")
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 2 and "NVIDIA driver 580.159.03: NVIDIA-5861, CVE-2026-47489" in said, done.stdout
+    assert "(HIGH), fixed in 580.178.04 [driver]" in said

@@ -11,6 +11,7 @@ import healthy_node
 import healthy_plan
 import node_names
 from gpuwright.verdict.report import TIME_FORMAT
+from healthy_kernel import records
 from host_tree import HostTree
 from waiver_rows import entry, struck
 
@@ -238,7 +239,7 @@ def commands(folder: str) -> dict[str, str]:
     )
     return {
         "nvidia-smi": told,
-        "journalctl": f"cat {folder}/kernel.log",
+        "journalctl": f"case \"$*\" in *'-o json'*) cat {folder}/kernel.json;; *) cat {folder}/kernel.log;; esac",
         "lspci": f"cat {folder}/lspci.txt; echo 'lspci: no permission on {HOST}' >&2",
         "modinfo": f"cat {folder}/modinfo.txt",
         # The list of all packages is the bundle's; the check asks for the driver's alone, and in its own form.
@@ -255,6 +256,7 @@ def answers() -> dict[str, str]:
         "query.xml": answer_xml(),
         "query.txt": QUERY_TEXT,
         "kernel.log": KERNEL_LOG,
+        "kernel.json": records(KERNEL_LOG),
         "lspci.txt": LSPCI,
         "modinfo.txt": MODINFO,
     }

@@ -6,7 +6,7 @@ import os
 import re
 
 import pytest
-from healthy_kernel import KERNEL_LOG
+from healthy_kernel import KERNEL_LOG, records
 from kernel_records import CORRECTED_RECORDS, KILLED_RECORDS, RESET_RECORDS, SXID, UNMENDED_RECORDS
 from test_gpu_doctor import doctor, folder, gated, node  # noqa: F401
 
@@ -20,7 +20,7 @@ def logged(folder):  # noqa: F811
 
     def put(text: str) -> None:
         lines = [f"[ {1000 + number}.000000] a5-01 kernel: {line}" for number, line in enumerate(text.split("\n"))]
-        (folder / "log").write_text(KERNEL_LOG + "\n".join(lines) + "\n")
+        (folder / "log").write_text(records(KERNEL_LOG + "\n".join(lines) + "\n"))
         (folder / "bin/journalctl").write_text(f"#!/bin/sh\ncat {folder}/log\n")
 
     return put

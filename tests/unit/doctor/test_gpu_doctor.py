@@ -177,9 +177,7 @@ def test_root_looks_for_itself(doctor, node):
 def test_a_log_that_only_root_reads_is_what_the_boot_check_recorded(doctor, node, folder):
     gated(node)
     assert doctor("--level", "quick", "--record", "900").returncode == 0
-    for name in ("journalctl", "dmesg"):
-        (folder / "bin" / name).write_text("#!/bin/sh\necho 'Operation not permitted' >&2; exit 1\n")
-        (folder / "bin" / name).chmod(0o755)
+    (folder / "bin/journalctl").write_text("#!/bin/sh\necho 'Operation not permitted' >&2; exit 1\n")
     done = doctor("--level", "quick", "--json", user=65534, group=65534, extra_groups=[])
     found = {check["id"]: check for check in json.loads(done.stdout)["checks"]}["kernel.xid"]
     assert found["status"] == "PASS" and "seen by root" in found["message"], found

@@ -24,9 +24,10 @@ from gpuwright.doctor.bundle.masking_known import known_masker
 from gpuwright.doctor.replay import files as replay_files
 from gpuwright.doctor.replay import judge as replay_judge
 from gpuwright.doctor.replay import judge_files as replay
-from gpuwright.doctor.replay.log import kernel_log
+from gpuwright.readings.kernel_log.saved import read_saved
 from gpuwright.verdict.check import DEEP, UNKNOWN
 from gpuwright.verdict.report import make_report
+from healthy_kernel import KERNEL_LOG, journalctl
 
 folder, node, doctor = test_gpu_doctor.folder, test_gpu_doctor.node, test_gpu_doctor.doctor
 needs_root = test_gpu_doctor.pytestmark
@@ -116,8 +117,8 @@ def test_the_program_says_the_same_of_the_bundle_as_of_the_node(doctor, node, fo
     if damage == "cuda":
         (node.folder / "usr/local/cuda").unlink()
     elif damage == "xid":
-        text = f"[    0.0] a5-01 kernel: Linux version 4\n[    9.0] a5-01 kernel: {XID_79}"
-        (folder / "bin/journalctl").write_text(f"#!/bin/sh\ncat <<'E'\n{text}\nE\n")
+        text = f"{KERNEL_LOG}[    9.0] a5-01 kernel: {XID_79}\n"
+        (folder / "bin/journalctl").write_text(journalctl(text))
     elif damage == "ecc":
         (folder / "580-v100.xml").write_text(XML.replace("<current_ecc>Enabled", "<current_ecc>Disabled"))
     elif damage == "canaries":
@@ -300,7 +301,7 @@ def test_lines_of_programs_are_no_kernel_log():
         '{"MESSAGE": ["NVRM: Xid"], "_TRANSPORT": "kernel"}\n{"_TRANSPORT": "kernel"\n'
         "> Jan  5 10:00:00 a5-01 python[77]: NVRM: Xid (PCI:0000:3b:00): 79, pid=1\n"
     )
-    assert kernel_log(text).lines == 0
+    assert read_saved(text, bare=True).messages() == 0
 
 
 @pytest.mark.parametrize("form", ["dmesg", "journalctl -k", "rsyslog, RFC 5424", "quoted in a mail", "dmesg -H"])
@@ -319,10 +320,8 @@ def test_a_message_of_several_lines_is_one_in_every_form(tmp_path, form, further
 
 
 def test_times_since_the_boot_and_the_order_of_lines_stay():
-    log = kernel_log("[   12.5] a\n3,7,98000000,-;b\nJan  5 10:00:00 h kernel: c\n")
-    lines = log.text.splitlines()
-    assert [line.split("]")[0].strip("[ ") for line in lines[:2]] == ["12.5", "98.000000"]
-    assert [line[-1] for line in lines] == ["a", "b", "c"] and log.lines == 3
+    saved = read_saved("[   12.5] a\n3,7,98000000,-;b\nJan  5 10:00:00 h kernel: c\n")
+    assert [(line.clock, line.text) for line in saved.lines] == [(12500000, "a"), (98000000, "b"), (None, "c")]
 
 
 def test_a_log_of_windows_and_one_packed(tmp_path):

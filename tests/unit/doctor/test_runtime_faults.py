@@ -39,9 +39,11 @@ def play(fake_bin: Callable, tmp_path: Path) -> Callable[[Row], None]:
         script = {"play": str(CAPTURES / f"{row.capture}.xml"), **row.smi}
         player.make(str(tmp_path / "fake_bin"), script)
         for program, line in row.commands.items():
-            log = healthy_kernel.KERNEL_LOG if program == "journalctl" else ""
-            stamp = "[   10.000001] a5-01 kernel: " if program == "journalctl" else ""
-            fake_bin(program, f"#!/bin/sh\ncat <<'E'\n{log}{stamp}{line}\nE\n")
+            script = f"#!/bin/sh\ncat <<'E'\n{line}\nE\n"
+            if program == "journalctl":
+                log = f"{healthy_kernel.KERNEL_LOG}[   10.000001] a5-01 kernel: {line}\n"
+                script = healthy_kernel.journalctl(log)
+            fake_bin(program, script)
 
     return install
 

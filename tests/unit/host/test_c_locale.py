@@ -7,11 +7,13 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpuwright.host.access import read_account
 from gpuwright.host.bounded import run_bounded
 from gpuwright.verdict.report import write_text
+from healthy_kernel import KERNEL_LOG, record, records
 from host_tree import HostTree
 
 # The fixtures of gpu-doctor on a made-up node.
@@ -63,10 +65,13 @@ def odd_node(request, folder, node):  # noqa: F811
     xml = (folder_xml(folder)).read_bytes()
     folder_xml(folder).write_bytes(xml.replace(b"Tesla V100-PCIE-16GB", name))
     journal = folder / "bin/journalctl"
-    lines = journal.read_bytes().replace(b"\nE", b"\n[    6.000000] a5-01 kernel: usb 1-1: Product: " + name + b"\nE")
-    journal.write_bytes(
-        lines.replace(b"\nE", b"\n[    7.000000] a5-01 kernel: NVRM: Xid (PCI:0000:3b:00): 999, " + name + b"\nE", 1)
-    )
+    text = name.decode("utf-8", "replace")
+    messages = [(6, b"usb 1-1: Product: " + name), (7, b"NVRM: Xid (PCI:0000:3b:00): 999, " + name)]
+    # journald prints what is not UTF-8 as a list of bytes.
+    said: list[Any] = [(at, list(line) if "\ufffd" in text else line.decode()) for at, line in messages]
+    rows = "".join(record("", at * 1000000, MESSAGE=line) + "\n" for at, line in said)
+    (folder / "records").write_text(records(KERNEL_LOG) + rows)
+    journal.write_text(f"#!/bin/sh\ncat {folder}/records\n")
     passwd = node.folder / "etc/passwd"
     passwd.write_bytes(passwd.read_bytes() + b"operator:x:1000:1000:" + name + b":/home/operator:/bin/bash\n")
     return node

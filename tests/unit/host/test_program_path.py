@@ -167,7 +167,7 @@ def test_the_tools_import_nothing_from_the_working_directory(tool, folder):
 def test_gpu_doctor_does_not_run_the_nvidia_smi_beside_it(folder):
     """A PATH with an empty part, as `PATH=$PATH:` in a shell's start-up file makes it."""
     mark = folder / "ran-as"
-    for name in ("nvidia-smi", "systemctl", "journalctl", "dmesg", "modinfo", "dkms", "smartctl", "lspci"):
+    for name in ("nvidia-smi", "systemctl", "journalctl", "modinfo", "dkms", "smartctl", "lspci"):
         put(folder / name, f"#!/bin/sh\nid -u >> {mark}\n")
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\nfrom gpuwright.gpu.nvidia_smi.query import query\nprint(query(5))"

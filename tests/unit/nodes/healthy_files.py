@@ -12,7 +12,7 @@ from pathlib import Path
 import efi
 from healthy_containers import CDI
 from healthy_driver import NODES
-from healthy_kernel import KERNEL_LOG
+from healthy_kernel import KERNEL_LOG, journalctl
 from healthy_node import EXPECTATIONS, PARTS, READINGS
 from healthy_performance import MEASURED
 from healthy_plan import PLAN
@@ -221,7 +221,7 @@ def put_commands(write: Callable[[str, str], object]) -> None:
         "systemctl": f"if [ $1 = show ]; then cat <<'E'\n{SHOWN}E\nelse echo active; fi",
         "systemd-detect-virt": "echo none; exit 1",
         "nv-fabricmanager": "echo 'Fabric Manager version is : 580.95.05'",
-        "journalctl": f"cat <<'E'\n{KERNEL_LOG}E",
+        "journalctl": journalctl(KERNEL_LOG).partition("\n")[2],
         "modinfo": f"cat <<'E'\n{MODINFO}E",
         "rpm": RPM,
         "dnf": ":",

@@ -13,7 +13,7 @@ from gpuwright.gpu.xid.table import COMPANION, FAIL, HARMLESS, HIGHEST_XID, WARN
 from gpuwright.readings.kernel_log import log as kernel_log
 from gpuwright.readings.kernel_log.events import MOST_EVENTS
 from gpuwright.readings.kernel_log.log import parse_log, read_container, read_kernel_log
-from healthy_kernel import KERNEL_LOG
+from healthy_kernel import KERNEL_LOG, record, records
 from host_tree import HostTree
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -273,30 +273,30 @@ def test_a_flood_costs_seconds(line, node_python, tmp_path):
 def programs(fake_bin, monkeypatch):
     folder = fake_bin("true", "#!/bin/sh\n").parent
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    fake_bin("dmesg", "#!/bin/sh\necho 'dmesg: read kernel buffer failed: Operation not permitted' >&2\nexit 1\n")
     return fake_bin
 
 
 def test_the_journal_is_asked_for_the_kernel_and_this_boot_only(programs, tmp_path):
-    programs("journalctl", f"#!/bin/sh\necho \"$@\" >{tmp_path}/asked\ncat <<'E'\n{KERNEL_LOG}E\n")
+    (tmp_path / "log").write_text(records(KERNEL_LOG))
+    programs("journalctl", f'#!/bin/sh\necho "$@" >{tmp_path}/asked\ncat {tmp_path}/log\n')
     found = read_kernel_log(str(tmp_path))
     assert found is not None
     assert (found["lines"], found["from_boot"], found["whole"]) == (2, True, True)
     asked = (tmp_path / "asked").read_text().split()
-    assert "-b" in asked and asked[-3:] == ["_TRANSPORT=kernel", "+", "_TRANSPORT=driver"]
+    assert "-b" in asked and asked[-4:] == ["_TRANSPORT=kernel", "SYSLOG_FACILITY=0", "+", "_TRANSPORT=driver"]
 
 
 def test_without_a_journal_the_ring_buffer_is_read(programs, tmp_path):
     programs("journalctl", "#!/bin/sh\nexit 1\n")
-    programs("dmesg", "#!/bin/sh\necho '[ 99.5] NVRM: Xid (PCI:0000:3b:00): 79, gone'\n")
+    HostTree(tmp_path).put("/dev/kmsg", "4,7,99500000,-;NVRM: Xid (PCI:0000:3b:00): 79, gone\n SUBSYSTEM=pci\n")
     found = read_kernel_log(str(tmp_path))
     assert found is not None
-    assert (found["source"], found["from_boot"], found["xids"][0]["code"]) == ("dmesg", False, 79)
+    assert (found["source"], found["from_boot"], found["xids"][0]["code"]) == ("/dev/kmsg", False, 79)
 
 
 def test_a_log_that_cannot_be_read_is_no_quiet_log(programs, tmp_path):
     programs("journalctl", "#!/bin/sh\nexit 0\n")
-    with pytest.raises(OSError, match="Operation not permitted"):
+    with pytest.raises(OSError, match="journalctl: printed nothing; /dev/kmsg: No such file"):
         read_kernel_log(str(tmp_path))
 
 
@@ -308,7 +308,7 @@ def test_in_a_container_the_log_is_the_hosts(programs, tmp_path):
 
 def test_a_log_that_never_ends_is_cut_and_says_so(programs, tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_log, "LOG_LIMIT_BYTES", 100_000)
-    programs("journalctl", "#!/bin/sh\nexec yes '[ 1.0] h kernel: NVRM: Xid (PCI:0000:3b:00): 13, x'\n")
+    programs("journalctl", "#!/bin/sh\nexec yes '" + record("NVRM: Xid (PCI:0000:3b:00): 13, x", 1000000) + "'\n")
     found = read_kernel_log(str(tmp_path))
     assert found is not None
     assert found["whole"] is False and found["xids"][0]["count"] > 100

@@ -86,7 +86,7 @@ COMMANDS = (
     (
         "kernel.log",
         "the kernel's log of this boot",
-        (["journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic"], ["dmesg"]),
+        (["journalctl", "-k", "-b", "-q", "-a", "--no-pager", "-o", "short-monotonic"], ["dmesg"]),
         10,
         8 * MIB,
     ),

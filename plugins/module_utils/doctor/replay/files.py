@@ -5,14 +5,13 @@ import codecs
 import io
 import json
 import os
-import re
 import stat
 import tarfile
 import zlib
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..bundle.make import MANIFEST
-from .log import Log, kernel_log
+from .parts import parts_of
 
 # Above any genuine bundle (20 MB packed, 19 MB unpacked), answer (1 MiB) or log of a boot.
 MOST_BYTES = 32 * 1024 * 1024
@@ -20,32 +19,48 @@ MOST_UNPACKED = 64 * 1024 * 1024
 MOST_FILES = 20000
 MOST_MEMBERS = 1000
 GZIP = b"\x1f\x8b"
-XML_BEGIN, XML_END = "<nvidia_smi_log", "</nvidia_smi_log>"
-# How nvidia-smi begins if it prints a sentence instead of an answer.
-SENTENCE = re.compile(
-    r"\s*(?:NVIDIA-SMI has failed|NVIDIA-SMI couldn't|Failed to initialize NVML|No devices were found|"
-    r"Unable to determine the device handle|GPU is lost|Insufficient Permissions)"
-)
-LONGEST_SENTENCE = 4096
+# Packed in a way that is not unpacked here: it may hold anything.
+PACKED = {
+    b"PK\x03\x04": "zip",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"7z\xbc\xaf": "7z",
+    GZIP: "gzip, twice",
+}
 
 BUNDLE, XML, LOG, OTHER, DAMAGED = "bundle", "nvidia-smi XML", "kernel log", "not recognised", "damaged"
+# Something that may tell of a card's health. Beside something that is judged, all is UNKNOWN at best.
+NOT_JUDGED = "not judged"
 
 
 class Piece(NamedTuple):
     """One thing to judge.
 
-    kind     BUNDLE, XML, LOG, or OTHER and DAMAGED, for which there is nothing to judge
+    kind     BUNDLE, XML, LOG, or OTHER, NOT_JUDGED and DAMAGED, for which there is nothing to judge
     text     nvidia-smi's answer, or why there is none
-    log      the kernel's log of a LOG
+    log      the machine of a LOG, as `boots` returns it
+    of       number of lines of the text that a LOG is in
     members  {name: bytes} of a BUNDLE
     cut      the file is longer than what was read of it
+    left_out sentences about what is in the file and not judged
     """
 
     kind: str
     text: str = ""
     log: Any = None
+    of: int = 0
     members: Mapping[str, bytes] = {}
     cut: bool = False
+    left_out: Sequence[str] = ()
+
+
+class Found(NamedTuple):
+    """Files below a folder; (what could not be looked at, why); what was passed over on purpose, in words."""
+
+    files: List[str]
+    problems: List[Tuple[str, str]]
+    left_out: List[str]
 
 
 def files_in(path: str) -> List[str]:
@@ -53,22 +68,41 @@ def files_in(path: str) -> List[str]:
 
     An unpacked bundle counts as one: its folder is returned.
     """
+    return look_below(path).files
+
+
+def look_below(path: str) -> Found:
+    """`files_in`, and what is not among them."""
     if not os.path.isdir(path):
-        return [path]
-    found = []
-    for folder, names, files in os.walk(path):
+        return Found([path], [], [])
+    found = Found([], [], [])
+    hidden = others = 0
+
+    def refused(error: OSError) -> None:
+        found.problems.append((str(error.filename), f"it cannot be read: {error.strerror or error}"))
+
+    for folder, names, files in os.walk(path, onerror=refused):
         if _holds_bundle(folder):
-            found.append(folder)
+            found.files.append(folder)
             names[:] = []
             continue
+        hidden += sum(1 for name in names if name.startswith("."))
+        others += sum(1 for name in names if os.path.islink(os.path.join(folder, name)))
         names[:] = sorted(name for name in names if not name.startswith("."))
         for name in sorted(files):
             full = os.path.join(folder, name)
             if stat.S_ISREG(os.lstat(full).st_mode):
-                found.append(full)
-        if len(found) > MOST_FILES:
+                found.files.append(full)
+            else:
+                others += 1
+        if len(found.files) > MOST_FILES:
+            found.problems.append((path, f"it has more than {MOST_FILES} files, and the others are not judged"))
+            del found.files[MOST_FILES:]
             break
-    return found[:MOST_FILES]
+    for number, what in ((hidden, "hidden folders"), (others, "links, pipes and the like")):
+        if number:
+            found.left_out.append(f"{number} {what}")
+    return found
 
 
 def _holds_bundle(folder: str) -> bool:
@@ -90,23 +124,24 @@ def read_bounded(path: str) -> bytes:
 def pieces_of(path: str) -> List[Piece]:
     """What there is to judge in a file, or in the folder of an unpacked bundle; OSError if it cannot be read."""
     if os.path.isdir(path):
-        names = [name for name in files_in_plain(path)]
-        return [Piece(BUNDLE, members={name: read_bounded(os.path.join(path, name)) for name in names})]
+        names = files_in_plain(path)
+        members = {name: read_bounded(os.path.join(path, name)) for name in names[:MOST_MEMBERS]}
+        cut = len(names) > MOST_MEMBERS or any(len(part) > MOST_BYTES for part in members.values())
+        return [Piece(BUNDLE, members=members, cut=cut)]
     data = read_bounded(path)
     cut = len(data) > MOST_BYTES
     if data.startswith(GZIP):
         data, whole = unzipped(data)
-        members = unpacked(data) if data[257:262] == b"ustar" else None
-        if members is not None and MANIFEST in members:
-            return [Piece(BUNDLE, members=members, cut=not whole)]
-        if members is not None or (not data and not whole):
-            kind = DAMAGED if not whole or not members else OTHER
-            return [Piece(kind, f"an archive that is not a complete bundle of gpu-doctor: {MANIFEST} is missing")]
         cut = cut or not whole
-    elif data[257:262] == b"ustar":
-        members = unpacked(data)
+        if not data and cut:
+            return [Piece(DAMAGED, f"an archive that is not a complete bundle of gpu-doctor: {MANIFEST} is missing")]
+    if data[257:262] == b"ustar":
+        members, whole = unpacked(data)
+        cut = cut or not whole
         if MANIFEST in members:
             return [Piece(BUNDLE, members=members, cut=cut)]
+        words = f"an archive that is not a complete bundle of gpu-doctor: {MANIFEST} is missing"
+        return [Piece(DAMAGED if cut or not members else NOT_JUDGED, words + "; unpack it to judge what is in it")]
     return pieces_of_text(data, cut)
 
 
@@ -118,53 +153,53 @@ def files_in_plain(folder: str) -> List[str]:
             full = os.path.join(here, name)
             if stat.S_ISREG(os.lstat(full).st_mode):
                 found.append(os.path.relpath(full, folder))
-    return sorted(found)[:MOST_MEMBERS]
+    return sorted(found)
 
 
 def pieces_of_text(data: bytes, cut: bool = False) -> List[Piece]:
-    """The answers of nvidia-smi in a text (a capture may hold several), or the kernel log that it is."""
+    """Everything in a text that can be judged, what is known and cannot be, and in words what else there is."""
     if not data.strip():
         return [Piece(OTHER, "an empty file")]
     text = decoded(data)
     if text is None:
+        name = next((name for start, name in PACKED.items() if data.startswith(start)), "")
+        if name:
+            return [Piece(NOT_JUDGED, f"a packed file ({name}); unpack it first")]
         return [Piece(OTHER, "a binary file")]
-    if XML_BEGIN in text:
-        return [Piece(XML, answer, cut=cut) for answer in answers_in(text)]
-    log = kernel_log(text)
-    if log.is_log():
-        return [Piece(LOG, log=log, cut=cut)]
-    if len(text) <= LONGEST_SENTENCE and SENTENCE.match(text):
-        return [Piece(XML, text)]
-    if "==NVSMI LOG==" in text:
-        return [Piece(OTHER, "nvidia-smi -q as plain text; only nvidia-smi -q -x can be judged")]
-    return [Piece(OTHER, "neither nvidia-smi -q -x, nor a kernel log, nor a bundle of gpu-doctor")]
+    parts = parts_of(text)
+    found = [Piece(XML, answer, cut=cut) for answer in parts.answers]
+    found += [Piece(XML, sentence, cut=cut) for sentence in parts.sentences]
+    found += [Piece(LOG, log=log, of=parts.of, cut=cut, left_out=log.left_out) for log in parts.machines]
+    if not found and parts.known:
+        return [Piece(NOT_JUDGED, "; ".join(parts.known))]
+    found += [Piece(NOT_JUDGED, words) for words in parts.known]
+    if not found:
+        words = "neither nvidia-smi -q -x, nor a kernel log, nor a bundle of gpu-doctor"
+        if parts.quoted:
+            words = f"a text that only quotes a kernel log (lines: {parts.quoted})"
+        return [Piece(OTHER, words)]
+    first = found[0]
+    return [first._replace(left_out=[*first.left_out, *parts.rest])] + found[1:]
 
 
 def decoded(data: bytes) -> Optional[str]:
-    """The text, None for a binary file; Windows shells save UTF-16."""
+    """The text, None for a binary file. Windows shells save UTF-16; after a crash, a log has blocks of null bytes."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
-    if b"\0" in data[:8192]:
-        return None
-    return data.decode("utf-8-sig", "replace")
+    head = data[:8192]
+    if b"\0" in head[:4]:
+        wide = "utf-16-be" if head[:1] == b"\0" else "utf-16-le"
+        half = head[1::2] if wide == "utf-16-be" else head[::2]
+        if head.count(b"\0") * 2 >= len(head) - 2 and b"\0" not in half:
+            return data.decode(wide, "replace")
+    text = data.replace(b"\0", b"")
+    return text.decode("utf-8-sig", "replace") if text and _is_text(text[:8192]) else None
 
 
-def answers_in(text: str) -> List[str]:
-    """Each answer from its prolog to its end, with the lines next to it that warn of something."""
-    starts = [match.start() for match in re.finditer(XML_BEGIN, text)][:100]
-    found = []
-    for index, start in enumerate(starts):
-        limit = starts[index + 1] if index + 1 < len(starts) else len(text)
-        end = text.find(XML_END, start, limit)
-        stop = limit if end < 0 else end + len(XML_END)
-        behind = "" if end < 0 else _warnings(text[stop:limit].splitlines()[:10])
-        before = _warnings(text[max(0, start - 2000) : start].splitlines()[-10:]) if index == 0 else ""
-        found.append(before + text[start:stop] + "\n" + behind)
-    return found
-
-
-def _warnings(lines: List[str]) -> str:
-    return "".join(line + "\n" for line in lines if re.match(r"\s*warning\b", line, re.IGNORECASE))
+def _is_text(head: bytes) -> bool:
+    """Whether there is hardly any control character that no text has."""
+    control = sum(1 for byte in head if byte < 32 and byte not in b"\t\n\r\x0c\x1b\x08")
+    return control * 100 <= len(head)
 
 
 def unzipped(data: bytes) -> Tuple[bytes, bool]:
@@ -176,7 +211,8 @@ def unzipped(data: bytes) -> Tuple[bytes, bool]:
             if reader.eof:
                 data, reader = reader.unused_data, zlib.decompressobj(wbits=31)
                 if not data.startswith(GZIP):
-                    return bytes(found), True
+                    # Tapes fill up with null bytes; anything else was not written by gzip.
+                    return bytes(found), not data.strip(b"\0")
             else:
                 data = reader.unconsumed_tail
     except zlib.error:
@@ -184,9 +220,13 @@ def unzipped(data: bytes) -> Tuple[bytes, bool]:
     return bytes(found), False
 
 
-def unpacked(data: bytes) -> Dict[str, bytes]:
-    """{name without the first folder: bytes} of the regular files; those before the damage of a damaged archive."""
+def unpacked(data: bytes) -> Tuple[Dict[str, bytes], bool]:
+    """({name without the first folder: bytes} of the regular files, whether these are all).
+
+    Of a damaged archive, there are those before the damage.
+    """
     found: Dict[str, bytes] = {}
+    whole = True
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             for member in archive:
@@ -195,9 +235,13 @@ def unpacked(data: bytes) -> Dict[str, bytes]:
                     part = file.read() if file else b""
                     if len(part) == member.size:
                         found[member.name.partition("/")[2] or member.name] = part
+                    else:
+                        whole = False
+                elif member.isreg():
+                    whole = False
     except (tarfile.TarError, OSError, ValueError, EOFError):
-        pass
-    return found
+        whole = False
+    return found, whole
 
 
 def _manifest(data: bytes) -> Optional[Dict[str, Any]]:
@@ -216,8 +260,3 @@ def manifest_of(members: Mapping[str, bytes]) -> dict:
     if record is None:
         raise ValueError(f"{MANIFEST} was not written by gpu-doctor")
     return record
-
-
-def log_of(data: bytes) -> Log:
-    """The kernel log of a bundle."""
-    return kernel_log(data.decode("utf-8", "replace"))

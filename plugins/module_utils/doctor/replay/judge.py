@@ -2,19 +2,20 @@
 """Judge a node's files: a bundle as the node did, a bare answer or log by the checks for which it is sufficient."""
 
 import json
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set
 
 from ...checks.all import CHECKS, run_checks
 from ...gpu.nvidia_smi.query import record_of
 from ...host.bounded import Finished
-from ...readings.kernel_log.log import parse_log
-from ...verdict.check import LEVELS, STANDARD, UNKNOWN, judge, worst
+from ...readings.kernel_log.boots import Machine, joined, machines
+from ...readings.kernel_log.records import Line
+from ...readings.kernel_log.saved import read_saved
+from ...verdict.check import LEVELS, PASS, STANDARD, UNKNOWN, WARN, judge, worst
 from ...verdict.expectations import PLAN_PARTS, SCHEMA, parse_expectations
 from ..bundle.make import EXPECTATIONS, KERNEL_LOG, QUERY_XML, REPORT, identity
 from ..scan.examine import scan_records
 from ..scan.scope import is_scan
-from .files import BUNDLE, LOG, XML, Piece, log_of, manifest_of
-from .log import Log
+from .files import BUNDLE, LOG, XML, Piece, manifest_of
 
 REACHABLE = "driver.reachable"
 # Readings that a file without its node lacks; a check that asks for one is left out.
@@ -49,14 +50,24 @@ class Part(dict):
 
 
 def judged(piece: Piece) -> dict:
-    """`{kind, parsed, driver, gpus, verdict, node_verdict, checks, problem}`; ValueError for a damaged piece."""
+    """`{kind, parsed, driver, gpus, verdict, node_verdict, checks, problem, left_out}`; ValueError for a damaged piece.
+
+    Of what was not read to its end, nobody can say that it is good.
+    """
     if piece.kind == BUNDLE:
-        return _bundle(piece)
-    if piece.kind == XML:
-        return _bare(piece.kind, {"nvidia_smi": _answer(piece.text)}, "", piece.cut)
-    if piece.kind == LOG:
-        return _bare(piece.kind, {"kernel_log": _log(piece.log, piece.cut)}, _log_words(piece.log), piece.cut)
-    return _result(piece.kind, problem=piece.text)
+        found = _bundle(piece)
+    elif piece.kind == XML:
+        found = _bare(piece.kind, {"nvidia_smi": _answer(piece.text)}, "", piece.cut)
+    elif piece.kind == LOG:
+        reading = dict(piece.log.parsed, source="file", from_boot=True)
+        reading["whole"] = reading["whole"] and not piece.cut
+        found = _bare(piece.kind, {"kernel_log": reading}, _log_words(piece), piece.cut)
+    else:
+        found = _result(piece.kind, problem=piece.text)
+    found["left_out"] = list(piece.left_out)
+    if piece.cut and found["verdict"] in (PASS, WARN):
+        found.update(verdict=UNKNOWN, problem="it was not read to its end, so that what follows is not judged")
+    return found
 
 
 def _result(kind: str, **more: Any) -> dict:
@@ -68,6 +79,7 @@ def _result(kind: str, **more: Any) -> dict:
         "node_verdict": None,
         "checks": [],
         "problem": "",
+        "left_out": [],
     }
     return dict(empty, kind=kind, **more)
 
@@ -79,26 +91,13 @@ def _answer(text: str, rc: int = 0) -> dict:
     return record_of(Finished(rc, text, "", False, False, False, ""))
 
 
-def _log(log: Log, cut: bool) -> dict:
-    """The reading. A saved part of a log counts as complete: that it does not reach back to the boot is no finding."""
-    parsed = _parsed(log)
-    return dict(parsed, source="file", from_boot=True, whole=parsed["whole"] and not cut)
-
-
-def _parsed(log: Log) -> dict:
-    """The reader may itself know the format, and more than the translation keeps: the one that finds more is used."""
-
-    def found(parsed: Dict[str, Any]) -> Tuple[int, int]:
-        return sum(len(parsed[name]) for name in ("xids", "sxids", "findings")), parsed["lines"]
-
-    raw, translated = parse_log(log.raw), parse_log(log.text)
-    return raw if found(raw) >= found(translated) else translated
-
-
-def _log_words(log: Log) -> str:
-    begins = "" if "] Linux version " in log.text else ", which do not begin at the boot"
-    others = f" of {log.of}" if log.of > log.lines else ""
-    return f"kernel log, {log.lines}{others} lines{begins}"
+def _log_words(piece: Piece) -> str:
+    log: Machine = piece.log
+    lines = log.parsed["lines"]
+    name = f" of {log.name}" if log.name and log.is_one_of_several else ""
+    begins = "" if log.begins else ", which do not begin at the boot"
+    others = f" of {piece.of}" if piece.of > lines else ""
+    return "; ".join([f"kernel log{name}, {lines}{others} lines{begins}", *log.remarks])
 
 
 def _bare(kind: str, readings: dict, words: str, cut: bool) -> dict:
@@ -216,10 +215,12 @@ def _read_again(piece: Piece, manifest: dict) -> dict:
         if isinstance(rc, int):
             found["nvidia_smi"] = _answer(piece.members[QUERY_XML].decode("utf-8", "replace"), rc)
     if KERNEL_LOG in piece.members:
-        log = log_of(piece.members[KERNEL_LOG])
-        if log.lines:
+        # The node asked for one boot of its own; its name may have changed meanwhile.
+        saved = read_saved(piece.members[KERNEL_LOG].decode("utf-8", "replace"))
+        lines = [line._replace(host="") if isinstance(line, Line) else line for line in saved.lines]
+        parsed = joined([machine.parsed for machine in machines(lines)])
+        if parsed["lines"]:
             cut = "cut" in str(rows.get(KERNEL_LOG, {}).get("problem"))
-            parsed = _parsed(log)
             found["kernel_log"] = dict(parsed, source=KERNEL_LOG, whole=parsed["whole"] and not cut)
     return found
 

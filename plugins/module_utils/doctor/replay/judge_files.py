@@ -7,26 +7,34 @@ from typing import List, Optional
 
 from ...verdict.check import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
 from ...verdict.report import PASSING, TABLE_ORDER, printable
-from .files import DAMAGED, files_in, pieces_of
+from .files import DAMAGED, NOT_JUDGED, look_below, pieces_of
 from .judge import judged
 
 SCHEMA = 1
 LONGEST = 400
 USAGE_ERROR = 2
+# A log of a year has many boots.
+MOST_LEFT_OUT = 10
 
 
 def replay(path: str, as_json: bool = False) -> int:
     """Print the judgement of a file, or of every file below a folder; returns gpu-doctor's exit status."""
-    results = []
-    for name in files_in(path):
-        for result in results_of(name, path):
-            results.append(result)
-            if not as_json:
-                print("\n".join(lines_of(result)))
+    below = look_below(path)
+    results: List[dict] = []
+
+    def take(found: List[dict]) -> None:
+        results.extend(found)
+        for result in [] if as_json else found:
+            print("\n".join(lines_of(result)))
+
+    take([_damaged(name, problem) for name, problem in below.problems])
+    for name in below.files:
+        take(results_of(name, path))
     if as_json:
-        print(json.dumps({"schema": SCHEMA, "files": results, "counts": counts(results)}, indent=2, sort_keys=True))
+        record = {"schema": SCHEMA, "files": results, "counts": counts(results), "left_out": below.left_out}
+        print(json.dumps(record, indent=2, sort_keys=True))
     else:
-        print(closing_line(results))
+        print("; ".join([closing_line(results), *[f"{words} not looked at" for words in below.left_out]]))
     return exit_status_of(results)
 
 
@@ -50,12 +58,14 @@ def results_of(name: str, path: str) -> List[dict]:
             found.append(
                 _damaged(label, f"a {piece.kind} that could not be read through: {type(error).__name__}: {error}")
             )
-    return [dict(result, verdict=_verdict(result)) for result in found]
+    several = len(found) > 1
+    return [dict(result, verdict=_verdict(result, several)) for result in found]
 
 
-def _verdict(result: dict) -> Optional[str]:
-    """A file of ours that cannot be read is UNKNOWN; another tool's file has no verdict."""
-    return UNKNOWN if result["kind"] == DAMAGED else result["verdict"]
+def _verdict(result: dict, several: bool) -> Optional[str]:
+    """A file of ours that cannot be read is UNKNOWN, and a part that is not judged; other files have no verdict."""
+    is_unknown = result["kind"] == DAMAGED or (several and result["kind"] == NOT_JUDGED)
+    return UNKNOWN if is_unknown else result["verdict"]
 
 
 def _damaged(name: str, problem: str) -> dict:
@@ -69,6 +79,7 @@ def _damaged(name: str, problem: str) -> dict:
         "node_verdict": None,
         "checks": [],
         "problem": problem,
+        "left_out": [],
     }
 
 
@@ -81,6 +92,9 @@ def lines_of(result: dict) -> List[str]:
         lines.append("  problem  " + _short(result["problem"]))
     if result["verdict"]:
         lines.append(f"  verdict  {result['verdict']}{_other_verdict(result)}")
+    lines += ["  besides  " + _short(words) for words in result["left_out"][:MOST_LEFT_OUT]]
+    if len(result["left_out"]) > MOST_LEFT_OUT:
+        lines.append(f"  besides  {len(result['left_out']) - MOST_LEFT_OUT} more, which --json lists")
     bad = [check for check in result["checks"] if check["status"] not in (PASS, SKIP)]
     for check in sorted(bad, key=lambda check: TABLE_ORDER.index(check["status"])):
         lines.append(f"  {check['status']:<7}  {check['id']}: {_short(check['message'])}")
@@ -116,8 +130,10 @@ def closing_line(results: List[dict]) -> str:
 
 
 def exit_status_of(results: List[dict]) -> int:
-    """1 with a FAIL, 3 with an UNKNOWN or if nothing could be judged, else 0."""
+    """1 with a FAIL, 3 with an UNKNOWN, with a file that is known and not judged, or if nothing was judged, else 0."""
     verdicts = [result["verdict"] for result in results if result["verdict"] is not None]
     if FAIL in verdicts:
         return 1
+    if any(result.get("kind") == NOT_JUDGED for result in results):
+        return 3
     return 0 if verdicts and all(verdict in PASSING for verdict in verdicts) else 3

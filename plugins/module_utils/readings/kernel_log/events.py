@@ -13,8 +13,9 @@ from typing import Any, Callable, Dict, Hashable, List, Optional, Sequence
 from ...gpu.xid.policy import reload_repairs, variant, wanted_action
 from ...gpu.xid.table import GPU_LOST, RECOVERY_ACTION_CHANGED
 from .hardware_records import HardwareRecords
-from .lines import KERNEL, Line
 from .places import address, place, printable
+from .programs import begins_with_a_name
+from .records import KERNEL
 from .rows import HARMLESS, LOST
 from .table import row_of
 
@@ -48,7 +49,8 @@ BROKEN_SENTENCE = re.compile(
     r"|The NVIDIA .{1,80} installed in this system is$)"
 )
 FURTHER_LINES = 3
-FIRST_WORDS = "Linux version "
+# The kernel's first words, in their whole form: a program's name is at most 15 bytes long, and other words follow it.
+FIRST_WORDS = re.compile(r"Linux version [0-9]+\.[0-9]+\S* \([^()@\s]*@[^()\s]*\)(?: \(|$)")
 # Far above the number of codes times GPUs; a log with more different errors counts as not read to its end.
 MOST_EVENTS = 1000
 # Findings from a start of the driver, which a later start does again.
@@ -99,43 +101,42 @@ class Table(object):
 
 
 class KernelEvents(object):
-    """Feed it the lines in order, then call `result`."""
+    """Feed it the messages of one boot in order, then call `result`."""
 
     def __init__(self) -> None:
-        self._begin()
-
-    def _begin(self) -> None:
         self.xids = Table()
         self.sxids = Table()
         self.findings = Table()
         self.hardware = HardwareRecords(self._hardware)
         self.lines = 0
         self.from_boot = False
-        self.boot_s = 0
+        # Only what is written within the boot's first second can be the kernel's first words.
+        self.early = True
         self.sentence = ""
         self.further = 0
         self.load_began: Optional[int] = None
 
-    def feed(self, line: Line) -> None:
-        message = _joined(line.text)
-        if line.speaker == KERNEL and message.startswith(FIRST_WORDS):
-            # A syslog daemon's file holds several boots; the last one counts.
-            self._begin()
-            self.from_boot, self.boot_s = True, line.second
-        second = max(0, line.second - self.boot_s)
-        if line.speaker != KERNEL:
+    def feed(self, second: int, text: str, speaker: str) -> None:
+        """One message; `second` since the boot, `speaker` the kernel or journald."""
+        message = _joined(text)
+        if speaker != KERNEL:
             self._plain(second, message, only_lost=True)
             return
         self.lines += 1
-        if message.startswith("NVRM: Xid"):
+        self.early = self.early and second == 0
+        if begins_with_a_name(message):
+            self._plain(second, message)
+        elif message.startswith("NVRM: Xid"):
             self._xid(second, message)
         elif message.startswith("nvidia-nvswitch") and SXID.match(message):
             self._sxid(second, message)
+        elif self.early and FIRST_WORDS.match(text):
+            self.from_boot = True
         elif not (self._repaired(second, message) or self.hardware.feed(second, message)):
             self._nvrm_or_plain(second, message)
 
     def result(self) -> Dict[str, Any]:
-        """See `kernel_log.parse_log`."""
+        """See `log.parse_records`."""
         self.hardware.finish()
         return {
             "lines": self.lines,

@@ -1,151 +1,197 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of a kernel's log, from whatever program printed them, as (seconds since boot, message, who wrote it).
+"""Lines of a kernel's log as people save them, from whatever program printed them: dmesg, journalctl, syslog files.
 
-Supported are journalctl's short-monotonic, short, short-precise, short-iso, short-full and short-unix, dmesg with and
-without -T, -x, -r and --time-format iso, and files of a syslog daemon with or without the kernel's own clock in them.
-For a log without the kernel's clock, time counts from its first line, the best that can be known.
+Read are journalctl's short-monotonic, short, short-precise, short-iso, short-full, short-unix and json, dmesg with and
+without -T, -H, -d, -x, -r and --time-format iso, /dev/kmsg, files of a syslog daemon, with or without the kernel's own
+clock, host and facility, and lines picked with grep. What grep and pdsh write first is left out.
 """
 
 import re
-from typing import Iterator, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
-MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-MONTHS = {name: number for number, name in enumerate(MONTH_NAMES, 1)}
-DAYS_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
-DAY = 24 * 3600
-HALF_A_YEAR = 182 * DAY
-CLOCK_WORD = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
-# What dmesg -x and dmesg -r write before a line: facility and level.
-LEVEL = r"(?:<[0-9]{1,3}>|[a-z0-9]+ *:[a-z]+ *: )?"
-# Two clocks look alike: journald's is followed by a host and a program, the kernel's own by the message.
-MONOTONIC = re.compile(LEVEL + r"\[ *([0-9]{1,12})\.[0-9]+\](?:\[ *[TC][0-9]+\])? ?(.*)", re.S)
-CTIME = re.compile(
-    LEVEL + r"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) +([0-9]{1,2}) (" + CLOCK_WORD + r") ([0-9]{4})\] ?(.*)",
+from .dates import LOCAL, NO_YEAR, UTC, Dates
+from .records import JOURNALD, KERNEL, OTHER, Line, journal_record, kmsg_record
+
+# grep -n, grep of several files, both; pdsh and the like write a host.
+GATHERED = re.compile(r"([a-z0-9][a-z0-9.-]*): (?=\[)|(?:[^\s:\[\]]+:)?(?:[0-9]+[:-])?(?=\S)")
+FACILITY = r"kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7]|res[0-5]"
+LEVEL = r"emerg|alert|crit|err|error|warn|warning|notice|info|debug"
+# What dmesg -r and -x, and RFC 5424, write before a line: priority, or facility and level.
+HEAD = re.compile(r"<([0-9]{1,3})>(?:1 (?=[0-9]{4}-))?|(" + FACILITY + r") *:(?:" + LEVEL + r") *: ?")
+# The usual line of journalctl -o short-monotonic, in one pattern.
+USUAL = re.compile(r"\[ *([0-9]{1,12})\.([0-9]{1,9})\] (\S+) kernel: (?!\[)(.*)", re.S)
+# dmesg -d also writes the time since the previous line.
+SINCE = r"(?: <[ 0-9.+]*>)?"
+MONOTONIC = re.compile(r"\[ *([0-9]{1,12})\.([0-9]{1,9})" + SINCE + r"\](?: ?\[ *[TC][0-9]+\])? ?(.*)", re.S)
+# dmesg -T, in any language, and dmesg -H, which writes the date with the first line of a minute.
+CALENDAR = re.compile(
+    r"\[\w{1,4}\.? (\w{2,6})\.? +([0-9]{1,2}) ([0-9]{2}:[0-9]{2}:[0-9]{2}) ([0-9]{4})" + SINCE + r"\] ?(.*)", re.S
+)
+HUMAN = re.compile(r"\[(?: *\+[0-9]+\.[0-9]+|\w{2,6}\.? ?[0-9]{1,2} [0-9]{2}:[0-9]{2})\] ?(.*)", re.S)
+ISO = re.compile(
+    r"(?:\w{1,4}\.? )?([0-9]{4})-([0-9]{2})-([0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,][0-9]+)?"
+    r"(Z| ?[+-][0-9]{2}:?[0-9]{2})?(?: [A-Z]{3,5}(?= \S+ \S+?:))? (.*)",
     re.S,
 )
-SYSLOG = re.compile(r"([A-Z][a-z]{2}) +([0-9]{1,2}) (" + CLOCK_WORD + r")(?:\.[0-9]+)? (.*)", re.S)
-ISO = re.compile(
-    LEVEL + r"(?:[A-Z][a-z]{2} )?([0-9]{4})-([0-9]{2})-([0-9]{2})[T ](" + CLOCK_WORD + r")(?:[.,][0-9]+)?"
-    r"(?:Z|[+-][0-9]{2}:?[0-9]{2}| [A-Z]{3,5}(?= \S+ \S+?:))? (.*)",
+# dmesg --time-format iso; no other program writes a comma.
+DMESG_ISO = re.compile(r"[0-9-]{10}T[0-9:]{8},[0-9]{6}[+-]")
+SYSLOG = re.compile(
+    r"(?:([0-9]{4}) )?(\w{2,6})\.? +([0-9]{1,2}) ([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]+)?"
+    r"(?: [A-Z]{3,5}(?= \S+ \S+?:))? (.*)",
     re.S,
 )
 UNIX = re.compile(r"([0-9]{9,11})\.[0-9]+ (.*)", re.S)
-# "name kernel: text" and "name program[pid]: text", as journald and syslog daemons write the host and the sender.
-SPEAKER = re.compile(r"(\S+) ([A-Za-z0-9_./@-]+)(?:\[[0-9]+\])?: ?(.*)", re.S)
-# The format that this project asks journalctl for, in one pattern; a log may have a million lines.
-USUAL = re.compile(r"\[ *([0-9]{1,12})\.[0-9]+\] \S+ kernel: (?!\[)(.*)", re.S)
-# printk writes 1 KiB at most; anything longer is not a kernel message.
-LONGEST_MESSAGE = 2048
-# No host has such a name; the kernel's own lines begin like this.
-KERNEL = "kernel"
-JOURNALD = "systemd-journald"
+# Host and facility may be missing; kernel lines have no number behind the name, so one with a number is a program's.
+SPEAKER = re.compile(
+    r"(?:(?!kernel:|(?:" + FACILITY + r")\.(?:" + LEVEL + r") )(\S+) )?(?:(" + FACILITY + r")\.(?:" + LEVEL + r") )?"
+    r"([A-Za-z0-9_./@-]+)(\[[0-9]+\])?(?:: ?| - - - ?)(.*)",
+    re.S,
+)
+# A line with a date and without a sender: only the message distinguishes it from a program's log.
+KERNELS_OWN = re.compile(
+    r"NVRM: |nvidia|pcieport |mce: |EDAC |Linux version |NMI |watchdog: |Out of memory|AER: |INFO: task "
+)
+DRIVER = "NVRM"
+# Lines picked from a log with grep and pasted without their times.
+PICKED = re.compile(
+    r"(?:kernel: )?((?:"
+    r"NVRM: (?:Xid \(PCI|GPU |The NVIDIA |loading NVIDIA|Rm[A-Z]|[a-z]+[A-Z])"
+    r"|nvidia-nvswitch[0-9]+: |pcieport [0-9a-f]{4}:"
+    r").*)|kernel: (.*)",
+    re.S,
+)
+BOOT_MARK = re.compile(r"-- (?:Reboot|Boot ([0-9a-f]{32})) --")
+JOURNAL_BEGINS = re.compile(r"-- (?:Logs begin|Journal begins|No entries)\b")
 
 
-class Line(NamedTuple):
-    """One message: seconds since the boot (or the log's first line), its text, "kernel" or "systemd-journald"."""
+class Mark(NamedTuple):
+    """journalctl's own lines: `boot` that the next boot begins; else another of its outputs begins."""
 
-    second: int
-    text: str
-    speaker: str
+    boot: bool
 
 
-def read_lines(text: str) -> Iterator[Line]:
-    """The messages of the kernel and of journald in `text`; what other programs wrote is skipped.
-
-    A message with line breaks is one message: journalctl and dmesg indent its further lines.
-    """
-    clock = Clock()
-    pending = None
-    for raw in text.splitlines():
-        line = raw.rstrip()
-        found = _read(line.lstrip(), clock)
-        if found is None:
-            # An indented line belongs to the message before it, even if that message is not the kernel's.
-            if pending is not None and raw[:1] in (" ", "\t") and line and len(pending.text) < LONGEST_MESSAGE:
-                pending = pending._replace(text=f"{pending.text}\n{line.strip()}")
-            continue
-        if pending is not None:
-            yield pending
-        pending = found if found.speaker in (KERNEL, JOURNALD) else None
-    if pending is not None:
-        yield pending
-
-
-class Clock(object):
-    """Turns dates into seconds since the log's first date."""
+class Reader(object):
+    """Reads lines one by one; what one line says of the year counts for the next."""
 
     def __init__(self) -> None:
-        self.first: Optional[int] = None
-        self.last = 0
-        self.year = 2000  # for logs that do not name the year; a leap year, so that February 29 exists
+        self.dates = Dates()
 
-    def seconds(self, year: Optional[int], month: int, day: int, clock: str) -> int:
-        """Seconds since the first date; a date without a year that jumps back by months is in the next year."""
-        absolute = _absolute(year or self.year, month, day, clock)
-        if year is None and self.first is not None and self.last - absolute > HALF_A_YEAR:
-            self.year += 1
-            absolute = _absolute(self.year, month, day, clock)
-        return self.since_first(absolute)
+    def read(self, line: str) -> Optional[Line]:
+        """The message of a line that begins where this text begins; None for a line that is in no form of a log."""
+        match = USUAL.match(line)
+        if match:
+            return Line(match.group(4), KERNEL, _clock(match.group(1), match.group(2)), host=match.group(3))
+        first = line[:1]
+        if first == "{":
+            return journal_record(line)
+        head = HEAD.match(line) if first == "<" or first.isalpha() else None
+        facility = _facility(head)
+        rest = line[head.end() :] if head else line
+        found = self._with_time(rest, facility)
+        if found is None and head is None:
+            gathered = GATHERED.match(rest)
+            if gathered and gathered.end():
+                found = self._with_time(rest[gathered.end() :], facility)
+                if found is not None and gathered.group(1) and not found.host:
+                    found = found._replace(host=gathered.group(1))
+        return found
 
-    def since_first(self, absolute: int) -> int:
-        if self.first is None:
-            self.first = absolute
-        self.last = absolute
-        return max(0, absolute - self.first)
+    def _with_time(self, line: str, facility: str) -> Optional[Line]:
+        match = MONOTONIC.match(line)
+        if match:
+            clock = _clock(match.group(1), match.group(2))
+            return _spoken(match.group(3), facility, Line("", KERNEL, clock), bare=True)
+        if line[:1].isdigit() and ";" in line:
+            found = kmsg_record(line.encode("utf-8", "surrogateescape"))
+            if found is not None:
+                return found
+        match = CALENDAR.match(line)
+        if match:
+            month, day, clock_word, year, rest = match.groups()
+            date = self.dates.read(year, month, day, clock_word)
+            return Line(rest, _of(facility), date=date, scale=LOCAL)
+        match = HUMAN.match(line)
+        if match:
+            return Line(match.group(1), _of(facility))
+        return self._with_date(line, facility)
+
+    def _with_date(self, line: str, facility: str) -> Optional[Line]:
+        match = ISO.match(line)
+        if match:
+            year, month, day, clock_word, zone, rest = match.groups()
+            date = self.dates.read(year, month, day, clock_word, zone)
+            stamp = Line("", KERNEL, date=date, scale=UTC if zone else LOCAL)
+            return _spoken(rest, facility, stamp, bare=bool(DMESG_ISO.match(line)))
+        match = SYSLOG.match(line)
+        if match:
+            year, month, day, clock_word, rest = match.groups()
+            if year:
+                stamp = Line("", KERNEL, date=self.dates.read(year, month, day, clock_word), scale=LOCAL)
+            else:
+                date = self.dates.read_without_year(month, day, clock_word)
+                stamp = Line("", KERNEL, date=date, scale=NO_YEAR)
+            return _spoken(rest, facility, stamp, bare=False)
+        match = UNIX.match(line)
+        if match:
+            stamp = Line("", KERNEL, date=self.dates.of_unix(match.group(1)), scale=UTC)
+            return _spoken(match.group(2), facility, stamp, bare=False)
+        return None
 
 
-def _absolute(year: int, month: int, day: int, clock: str) -> int:
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    past = year - 1
-    days = past * 365 + past // 4 - past // 100 + past // 400
-    days += DAYS_BEFORE[month - 1] + day + (1 if leap and month > 2 else 0)
-    return days * DAY + int(clock[:2]) * 3600 + int(clock[3:5]) * 60 + int(clock[6:8])
+def picked(line: str) -> Optional[Line]:
+    """A kernel's line without its time."""
+    match = PICKED.match(line)
+    return _inner(Line(match.group(1) or match.group(2), KERNEL)) if match else None
 
 
-def _read(line: str, clock: Clock) -> Optional[Line]:
-    match = USUAL.match(line)
-    if match:
-        return Line(int(match.group(1)), match.group(2), KERNEL)
-    match = MONOTONIC.match(line)
-    if match:
-        return _spoken(int(match.group(1)), match.group(2), bare=True)
-    match = CTIME.match(line)
-    if match and match.group(1) in MONTHS:
-        month, day, time, year, rest = match.groups()
-        return Line(clock.seconds(int(year), MONTHS[month], int(day), time), rest, KERNEL)
-    match = SYSLOG.match(line)
-    if match and match.group(1) in MONTHS:
-        month, day, time, rest = match.groups()
-        return _dated(clock.seconds(None, MONTHS[month], int(day), time), rest)
-    match = ISO.match(line)
-    if match and 1 <= int(match.group(2)) <= 12:
-        year, month, day, time, rest = match.groups()
-        return _spoken(clock.seconds(int(year), int(month), int(day), time), rest, bare=True)
-    match = UNIX.match(line)
-    if match:
-        return _dated(clock.since_first(int(match.group(1))), match.group(2))
-    return None
+def mark(line: str) -> Optional[Mark]:
+    """What journalctl writes between boots and before its output."""
+    if not line.startswith("-- "):
+        return None
+    if BOOT_MARK.match(line):
+        return Mark(True)
+    return Mark(False) if JOURNAL_BEGINS.match(line) else None
 
 
-def _dated(second: int, rest: str) -> Optional[Line]:
-    """A line of a syslog file, whose kernel lines may also carry the kernel's own clock."""
-    line = _spoken(second, rest, bare=False)
-    inner = MONOTONIC.match(line.text) if line is not None and line.speaker == KERNEL else None
-    return Line(int(inner.group(1)), inner.group(2), KERNEL) if inner else line
+def _clock(seconds: str, fraction: str) -> int:
+    return int(seconds) * 1000000 + int((fraction + "000000")[:6])
 
 
-def _spoken(second: int, rest: str, bare: bool) -> Optional[Line]:
-    """`bare`: the message may be without host and program, as dmesg writes it."""
+def _facility(head: Any) -> str:
+    """ "kern", the name of another facility, or "" if the line names none."""
+    if head is None:
+        return ""
+    if head.group(2):
+        return head.group(2)
+    return "kern" if int(head.group(1)) < 8 else "other"
+
+
+def _of(facility: str) -> str:
+    return KERNEL if facility in ("", "kern") else OTHER
+
+
+def _spoken(rest: str, facility: str, stamp: Line, bare: bool) -> Optional[Line]:
+    """`bare`: the message may be without host and sender, as dmesg writes it.
+
+    None for the driver's words behind something that is no sender: who wrote them is not known.
+    """
     match = SPEAKER.match(rest)
-    if match and match.group(2) in (KERNEL, JOURNALD):
-        text = match.group(3)
-        inner = MONOTONIC.match(text) if text.startswith("[") else None
-        if inner:
-            return Line(int(inner.group(1)), inner.group(2), match.group(2))
-        return Line(second, text, match.group(2))
-    if rest.startswith(JOURNALD + "["):
-        # Before its socket exists, journald writes into the kernel's buffer.
-        return Line(second, rest.partition(": ")[2], JOURNALD)
-    if bare:
-        return Line(second, rest, KERNEL)
-    return Line(second, rest, match.group(2) if match else "unknown")
+    if match and match.group(3) != DRIVER:
+        host, own, name, number, text = match.groups()
+        if name == KERNEL and not number:
+            return _inner(stamp._replace(text=text, speaker=_of(own or facility), host=host or ""))
+        if name == JOURNALD:
+            return stamp._replace(text=text, speaker=JOURNALD, host=host or "")
+        if number and host:
+            return stamp._replace(text=text, speaker=OTHER, host=host)
+    if bare or facility == "kern" or (not facility and KERNELS_OWN.match(rest)):
+        return stamp._replace(text=rest, speaker=_of(facility))
+    if DRIVER + ": " in rest and (not match or match.group(3) == DRIVER):
+        return None
+    return stamp._replace(text=rest, speaker=OTHER, host=(match.group(1) or "") if match else "")
+
+
+def _inner(line: Line) -> Line:
+    """The kernel's own clock, if a syslog daemon kept it."""
+    match = MONOTONIC.match(line.text) if line.text[:1] == "[" else None
+    return line._replace(text=match.group(3), clock=_clock(match.group(1), match.group(2))) if match else line

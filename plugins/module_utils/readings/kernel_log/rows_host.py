@@ -2,6 +2,7 @@
 """What the kernel writes about hangs, memory, disks, file systems, itself and its own log: one row for each message."""
 
 from ...verdict.check import CONTACT_SUPPORT, REBOOT, REPLACE
+from .programs import ALLOCATION, NAMED_BY_A_USER
 from .rows import BOOT, CORRECTED, DEVICE, HARMLESS, LOST, UNCORRECTED, WATCH, Row
 
 WATCHDOG = "kernel/watchdog.c"
@@ -11,7 +12,31 @@ NVME = "drivers/nvme/host/pci.c"
 REQUEST = r"(?:(?:end_request|print_req_error|blk_update_request|blk_print_req_error): )?"
 OOPS = "arch/x86/mm/fault.c, arch/x86/kernel/traps.c, lib/bug.c"
 
+# They come before all others: what such a name says is no finding.
+NAMED_ROWS = (
+    Row(
+        "allocation",
+        "kernel.out_of_memory",
+        WATCH,
+        BOOT,
+        ALLOCATION,
+        "",
+        "mm/page_alloc.c (warn_alloc)",
+    ),
+    Row("harmless", "", HARMLESS, BOOT, NAMED_BY_A_USER, "", "programs.py"),
+)
+
 HOST_ROWS = (
+    # The file system names the program, in its own words only.
+    Row(
+        "harmless",
+        "",
+        HARMLESS,
+        BOOT,
+        r"XFS(?: \([^)]*\))?: [\s\S]{1,16}?\([0-9]+\) possible memory allocation deadlock",
+        "",
+        "fs/xfs/kmem.c, fs/xfs/xfs_mount.c",
+    ),
     Row(
         "lockup",
         "kernel.lockups",
@@ -49,16 +74,6 @@ HOST_ROWS = (
         r"(?:Out of memory(?: \(oom_kill_allocating_task\))?|Memory cgroup out of memory): Kill",
         "",
         "mm/oom_kill.c",
-    ),
-    # The name of the program comes first. The kernel continues; the program that asked for the memory may not.
-    Row(
-        "allocation",
-        "kernel.out_of_memory",
-        WATCH,
-        BOOT,
-        r".{1,16}: page allocation (?:failure[:.] order:|stalls for )",
-        "",
-        "mm/page_alloc.c (warn_alloc)",
     ),
     Row(
         "nvme",
@@ -174,10 +189,10 @@ HOST_ROWS = (
         UNCORRECTED,
         BOOT,
         r"(?:BUG: (?:kernel NULL pointer|unable to handle|Bad page|(?:\w+ )?stack guard page|KASAN|KFENCE|spinlock"
-        r"|rwlock)|kernel BUG at |Oops: |general protection fault(?:,|:| for )"
+        r"|rwlock)|kernel BUG at |Oops: .{0,120}\[#[0-9]|general protection fault(?:,|:| for )"
         r"|[a-z][a-z0-9 -]{2,40}: [0-9a-f]{4} \[#[0-9]"
         r"|Kernel panic - not syncing|Unable to handle kernel|Internal error: |(?:list_add|list_del) corruption"
-        r"|refcount_t: )",
+        r"|refcount_t: (?:addition|decrement|increment|saturated|underflow|hit|leak|unknown))",
         REBOOT,
         OOPS,
     ),
@@ -237,7 +252,9 @@ HOST_ROWS = (
         "kernel.log_whole",
         LOST,
         BOOT,
-        r"(?:Missed ([0-9]+) kernel messages|/dev/kmsg buffer overrun|Suppressed ([0-9]+) messages from"
+        r"(?:Missed ([0-9]+) kernel messages|/dev/kmsg buffer overrun"
+        # What a unit of a user, or a service, writes too fast is not the kernel's.
+        r"|Suppressed ([0-9]+) messages from (?:init\.scope|systemd-)"
         r"|(?:\S+: )?([0-9]+) callbacks suppressed|(?:printk: )?([0-9]+) messages suppressed"
         r"|\*\* ([0-9]+) printk messages dropped \*\*)",
         "",

@@ -13,10 +13,10 @@ from typing import Optional, Tuple
 from ...verdict.check import CONTACT_SUPPORT
 from .rows import CORRECTED, LOST, UNCORRECTED, WATCH, Row
 from .rows_gpu import DEVICE_ROWS
-from .rows_host import HOST_ROWS
+from .rows_host import HOST_ROWS, NAMED_ROWS
 from .rows_network import NETWORK_ROWS
 
-ROWS = DEVICE_ROWS + NETWORK_ROWS + HOST_ROWS
+ROWS = NAMED_ROWS + DEVICE_ROWS + NETWORK_ROWS + HOST_ROWS
 # Kinds that come from groups of lines or are made by the reader: (name, check, kind, remedy).
 GROUPS = (
     ("hardware", "kernel.hardware_errors", UNCORRECTED, CONTACT_SUPPORT),

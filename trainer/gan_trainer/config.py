@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Sequence, get_type_hints
 
-import yaml
-
 from .errors import UsageError
 from .own import is_own
 from .schema import check_values, option
@@ -122,6 +120,8 @@ class Config:
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Read a YAML file, then `key=value` overrides; raises ConfigError naming key, value and what is allowed."""
+    import yaml
+
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -141,6 +141,8 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise ConfigError(f"{text!r}: expected key=value")
     if get_type_hints(Config).get(key) is str:
         return key, value
+    import yaml
+
     try:
         return key, yaml.safe_load(value)
     except yaml.YAMLError as error:
@@ -205,4 +207,6 @@ def impossible_on_gpus(config: Config, world: int) -> list[str]:
 
 def as_yaml(config: Config) -> str:
     """All keys in the order of the class; reading it back gives the same Config."""
+    import yaml
+
     return yaml.safe_dump(asdict(config), sort_keys=False)

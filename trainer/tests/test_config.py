@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from conftest import PACKAGE, PATIENCE
 
 from gan_trainer.commands import COMMANDS
 from gan_trainer.config import Config, ConfigError, as_yaml, impossible_on_gpus, load_config, make_config
@@ -212,3 +214,14 @@ def test_penalties_through_batch_norm_over_gpus_are_refused(changes: dict, world
     faults = impossible_on_gpus(make_config(changes), world)
     assert bool(faults) == refused
     assert not refused or "sync_batchnorm: false" in faults[0]
+
+
+def test_only_configuration_files_need_pyyaml() -> None:
+    """A PyTorch of somebody else may come without it, and the benches read no file."""
+    blocked = "import sys; sys.modules['yaml'] = None\n"
+    code = (
+        blocked
+        + "import gan_trainer.bench.training, gan_trainer.smoke.run as run\nprint(len(run.list_targets('cpu')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stdout == "1\n", done.stderr

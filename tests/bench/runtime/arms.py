@@ -8,8 +8,6 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 REPOSITORY = Path(__file__).resolve().parents[3]
 # Makes the launcher of this checkout behave as the installed one.
 INSTALLED_LIBRARY = "/usr/local/lib/gpuwright"
@@ -70,6 +68,9 @@ def oldest_python() -> str:
 
 def tuned_conf() -> str:
     """MALLOC_CONF of the role."""
+    # Not every machine that measures the launcher has it.
+    import yaml
+
     defaults = yaml.safe_load((REPOSITORY / "roles/system_runtime/defaults/main.yml").read_text())
     return defaults["system_runtime_malloc_conf"]
 

@@ -25,9 +25,13 @@ from gan_trainer.engine.schedule import learning_rate
 from gan_trainer.models.losses import discriminator_loss, generator_loss
 from gan_trainer.models.networks import build, update_average
 from gan_trainer.precision import Precision, autocast, choose_precision, make_scaler, set_tf32
-from torch import Tensor, nn
+from torch import Tensor
 
 Steps = tuple[int, int]
+
+
+class NotAsNamed(RuntimeError):
+    """An arm would be eager mode under another name; the text says of what."""
 
 
 class Outcome(NamedTuple):
@@ -105,11 +109,30 @@ def trainer_step(config: Config, device: torch.device) -> Callable[[Tensor], Ten
         made.step(images)
         return made.losses.clone()
 
+    step.made = made  # type: ignore[attr-defined]
     return step
 
 
 def trainer(config: Config, device: torch.device, batches: list[Tensor], steps: Steps) -> Outcome:
-    return clocked(trainer_step(config, device), batches, steps, device)
+    if config.cuda_graphs and device.type != "cuda":
+        raise NotAsNamed("a CPU has no CUDA graphs")
+    step = trainer_step(config, device)
+    found = clocked(step, batches, steps, device)
+    why = why_eager(step.made, config)  # type: ignore[attr-defined]
+    if why:
+        raise NotAsNamed(why)
+    return found
+
+
+def why_eager(made: Any, config: Config) -> str:
+    """What was asked for and did not run in the steps just timed, "" if all did."""
+    missing = []
+    if config.compile == "on":
+        # compile_networks sets what it compiled on the network itself.
+        missing += [f"{name} runs eagerly" for name, network in made.networks.items() if "forward" not in vars(network)]
+    if config.cuda_graphs and not getattr(made.update, "graphs", None):
+        missing.append("no step was recorded as a CUDA graph")
+    return "; ".join(missing)
 
 
 # -- by hand
@@ -144,11 +167,11 @@ def best_step(config: Config, device: torch.device, read_losses: bool = False) -
     return lambda images: update_by_hand(parts, images, read_losses)
 
 
-def update_by_hand(parts: Parts, images: Tensor, read_losses: bool) -> Tensor:
+def update_by_hand(parts: Parts, images: Tensor, read_losses: bool, noise: Tensor | None = None) -> Tensor:
     config, scaler = parts.config, parts.scaler
     real = normalise(images, parts.device, parts.layout)
     with parts.autocast():
-        fake = parts.generator(parts.noise(len(real)))
+        fake = parts.generator(parts.noise(len(real)) if noise is None else noise)
         d_loss = discriminator_loss(config.loss, parts.discriminator(real), parts.discriminator(fake.detach()))
     parts.d_optimizer.zero_grad(set_to_none=True)
     scaler.scale(d_loss).backward()
@@ -297,8 +320,3 @@ def disagreement(outcomes: dict[str, Outcome], first: int) -> dict[str, float]:
         name: float(((found.losses[:first] - base).abs() / base.abs().clamp_min(1e-3)).max())
         for name, found in outcomes.items()
     }
-
-
-def parameters(config: Config) -> int:
-    networks: tuple[nn.Module, ...] = build(config)
-    return sum(parameter.numel() for network in networks for parameter in network.parameters())

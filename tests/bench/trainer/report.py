@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from gan_trainer.bench.tables import describe
 from gan_trainer.bench.timing import MAX_SPREAD, Result, spread
+from gan_trainer.safe_files import replace_text
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "benchmarks"
 LIBRARIES = ("torch", "numpy", "pillow", "lightning", "accelerate", "torchvision", "webdataset")
@@ -77,13 +78,14 @@ def write(folder: Path, kind: str, found: dict[str, Any], raw: Path | None) -> N
     """
     if raw:
         raw.mkdir(parents=True, exist_ok=True)
-        (raw / f"trainer-{kind}.json").write_text(json.dumps(found, indent=1) + "\n")
+        replace_text(raw / f"trainer-{kind}.json", json.dumps(found, indent=1) + "\n")
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "trainer.json"
     both = json.loads(file.read_text()) if file.exists() else {}
     both[kind] = summary(found)
-    file.write_text(json.dumps(both, indent=1, sort_keys=True) + "\n")
-    (folder / "trainer.md").write_text(page(both))
+    # Whole or not at all: a bench that is stopped while it writes leaves what it had.
+    replace_text(file, json.dumps(both, indent=1, sort_keys=True) + "\n")
+    replace_text(folder / "trainer.md", page(both))
     if "cpu" in both:
         picture(both["cpu"], folder / "trainer.png")
 

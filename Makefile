@@ -16,8 +16,8 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime \
-  bench-converge bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean
+.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime bench-converge bench-plan \
+  bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean gpu-evidence
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ gpu-bench: venv ## the same on a GPU, under GPU_PYTHON, by default the interpret
 
 test-archives: venv ## whether apt would install all that is planned for Debian, from its archives as they are today (no root; what did not answer is said)
 	@$(RUN) archives
+# For example GPU_PYTHON=/opt/torch/bin/python EVIDENCE="--minutes 9 --out /tmp/evidence". It needs no environment of its own.
+gpu-evidence: ## on a machine with a GPU: all that is promised about one, measured in at most 9 minutes under GPU_PYTHON (tests/gpu/README.md)
+	@$(or $(PYTHON),python3) tests/gpu/evidence $(EVIDENCE)
 
 test-container: venv ## slower: the trainer's image built from its Containerfile, on a base made here, and trained with
 	@$(RUN) container
@@ -159,6 +162,7 @@ docs: venv ## write the pages, tables and pictures that are made from code and d
 	@$(VENV)/bin/python tools/checks.py
 	@$(VENV)/bin/python tools/roles.py
 	@$(VENV)/bin/python tools/faults.py
+	@$(VENV)/bin/python tools/gpu_page.py
 
 picture: venv ## photograph the page of a made-up fleet for README (needs chromium; writes docs/images/page.png)
 	@$(VENV)/bin/python tests/page/picture.py

@@ -25,6 +25,7 @@ ALONE = (
     "container",
     "deep",
     "faults",
+    "gpu",
     "numa",
     "page",
     "schedulers",
@@ -44,10 +45,11 @@ def folders_with_modules(folder: Path) -> list[Path]:
 def runs() -> list[tuple[list[Path], list[Path]]]:
     """(what is checked, folders from which it imports, the first ones first) of each run."""
     unit = folders_with_modules(TESTS / "unit")
-    found = [
-        ([TESTS / "unit"], [*unit, *SHARED, TESTS / "vm", TESTS / "world", TESTS / "faults", TESTS / "bench/runtime"])
-    ]
+    used = [*SHARED, *(TESTS / name for name in ("vm", "world", "faults", "bench/runtime", "gpu")), BURN_IN]
+    found = [([TESTS / "unit"], [*unit, *used])]
     beside = [TESTS / "vm", TESTS / "world", TESTS / "bench/runtime", *SHARED, REPOSITORY / "trainer", BURN_IN]
+    # Its scripts run under an interpreter of their own.
+    beside.append(TESTS / "gpu/on_torch")
     found += [([TESTS / name], [TESTS / name, *unit, *beside]) for name in ALONE]
     apart = {TESTS / name for name in ("unit", *ALONE)}
     rest = sorted(file for file in TESTS.rglob("*.py") if not apart.intersection(file.parents))

@@ -72,8 +72,9 @@ ansible_facts:
           type: str
           sample: x86_64
         kernel:
-          description: Releases of the kernels running, next_boot, installed (oldest first) and with_headers, and the
-            boot_id.
+          description: Releases of the kernels running, next_boot, installed (oldest first) and with_headers, the
+            boot_id and build, the boot_entry that grub starts by default, the owners of the images and the
+            metapackages that bring them.
           type: dict
         secure_boot:
           description: enabled, disabled, unsupported (no UEFI) or unknown.

@@ -52,7 +52,7 @@ def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan:
     step = "" if manager == "apt" else repository_step(str(node["os"]["id"]), plan["repositories"])
     missing = [name for name in devel if name in problem]
     if missing:
-        kernels = ", ".join(re.sub("^(kernel-devel|linux-headers)-", "", name) for name in missing)
+        kernels = ", ".join(re.sub(r"^.*?-(?=[0-9])", "", name) for name in missing)
         problem += f" The driver cannot be built for kernel {kernels} without {', '.join(missing)}."
         step += (
             " For an older kernel: (1) enable the repository that still has it (RHEL: the EUS repository of this minor"

@@ -54,7 +54,8 @@ def plan_rows(answer: Mapping[str, Any]) -> list[Row]:
     for conflict in answer.get("conflicts", []):
         ways = [", ".join(f'{pin}: "{value}"' for pin, value in choice.items()) for choice in conflict["variables"]]
         step = "Set one of: " + "; or ".join(ways) if ways else "No change of one pin helps; see docs/compatibility.md."
-        rows.append(stopping_row("plan.conflict", conflict["what"], " + ".join(conflict["clash"]) or "inventory", step))
+        fault, step = conflict.get("id", "plan.conflict"), conflict.get("next", step)
+        rows.append(stopping_row(fault, conflict["what"], " + ".join(conflict["clash"]) or "inventory", step))
     if answer.get("msg") and not rows:
         step = "This is a fault of the matrix or the probe; report it."
         rows.append(stopping_row("plan.failed", "No plan could be made", _short(answer["msg"]), step))

@@ -42,8 +42,8 @@ def probe(root: str = "/", ask: Ask = ask, kernels: Sequence[str] = (), agents: 
 
     A value that cannot be read is None or "unknown", as the contract says for each; nothing is raised.
     """
-    kernel = read_kernel(root, ask, kernels)
     system, secure_boot = read_os(root), read_state(root)
+    kernel = read_kernel(root, ask, system["family"], kernels)
     key = read_module_key(root, system["id"], kernel["next_boot"])
     machine, gpus = os.uname().machine, read_gpus(root)
     host = {

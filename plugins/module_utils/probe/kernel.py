@@ -2,30 +2,39 @@
 """Which kernels are installed, and which one boots next."""
 
 import re
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 
-from ..host.files import exists, names_in, read_assignments, read_text, to_int
+from ..host.files import exists, names_in, read_text
 from ..host.rpm_version import kernel_sort_key
+from .boot_menu import boot_entries, grub_environment, read_boot_entry, saved_entry_kernel
+from .kernel_packages import read_kernel_packages
 
-ENTRIES_FOLDER = "/boot/loader/entries"
-GRUB_ENVIRONMENT = "/boot/grub2/grubenv"
 # Runs a program of the host: both streams together, None if it is missing or too slow.
 Ask = Callable[[Sequence[str]], Optional[str]]
 
 
-def read_kernel(root: str, ask: Ask, others: Sequence[str] = ()) -> Dict[str, Any]:
+def read_kernel(root: str, ask: Ask, family: str = "", others: Sequence[str] = ()) -> Dict[str, Any]:
     """The `kernel` part of the probe; `ask` runs a program and returns its output or None.
 
+    family  of the system, redhat or debian: whose package manager says to which packages the kernels belong
     with_headers covers the kernels running and installed, and `others`.
     """
     running = read_text(root, "/proc/sys/kernel/osrelease") or "unknown"
     installed = installed_kernels(root)
+    entry = read_boot_entry(root, installed)
+    next_boot = next_boot_kernel(root, ask, installed, running, entry)
+    known = sorted({running, *installed, *others}, key=kernel_sort_key)
+    packages = read_kernel_packages(family, ask, sorted({next_boot, *known}, key=kernel_sort_key))
     return {
         "running": running,
-        "next_boot": next_boot_kernel(root, ask, installed, running),
+        "next_boot": next_boot,
         "installed": installed,
-        "with_headers": kernels_with_headers(root, sorted({running, *installed, *others}, key=kernel_sort_key)),
+        "with_headers": kernels_with_headers(root, known),
         "boot_id": read_text(root, "/proc/sys/kernel/random/boot_id"),
+        "build": read_text(root, "/proc/sys/kernel/version"),
+        "boot_entry": {name: entry[name] for name in ("kind", "text", "first")},
+        "owners": packages["owners"],
+        "metapackages": packages["metapackages"],
     }
 
 
@@ -45,20 +54,25 @@ def kernels_with_headers(root: str, releases: Iterable[str]) -> List[str]:
     return [release for release in releases if any(exists(root, place.format(release)) for place in places)]
 
 
-def next_boot_kernel(root: str, ask: Ask, installed: Sequence[str], running: str) -> str:
-    """The default boot entry's kernel: from grubby, else from the boot loader's files, else the newest installed."""
+def next_boot_kernel(root: str, ask: Ask, installed: Sequence[str], running: str, entry: Mapping[str, str]) -> str:
+    """The kernel that starts by default: as grub's menu has it, on EL where this is a saved entry as grubby says.
+
+    Without either the boot loader's entries tell, else it is the newest installed. `entry` is from read_boot_entry.
+    """
+    if entry["kernel"] and entry["kind"] in ("fixed", "newest"):
+        return entry["kernel"]
     answer = ask(["grubby", "--default-kernel"]) or ""
     match = re.search(r"(?m)^/\S*vmlinuz-(\S+)$", answer)
     if match:
         return match.group(1)
-    return _saved_entry_kernel(root) or (installed[-1] if installed else running)
+    return entry["kernel"] or saved_entry_kernel(root) or (installed[-1] if installed else running)
 
 
 def boot_arguments(root: str) -> Dict[str, List[str]]:
     """Arguments with which each installed kernel boots, as the boot loader's entries say; {} where it has none."""
-    variables = read_assignments(root, GRUB_ENVIRONMENT)
+    variables = grub_environment(root)
     found: Dict[str, List[str]] = {}
-    for kernel, text in _entries(root).values():
+    for kernel, text in boot_entries(root).values():
         options = re.search(r"(?m)^options[ \t]+(.*)$", text)
         # An image to rescue the system with has no modules of its own.
         if not options or not exists(root, "/lib/modules/" + kernel):
@@ -67,27 +81,3 @@ def boot_arguments(root: str) -> Dict[str, List[str]]:
         words = re.sub(r"\$(\w+)", lambda name: variables.get(name.group(1), ""), options.group(1)).split()
         found.setdefault(kernel, words)
     return found
-
-
-def _entries(root: str) -> Dict[str, Tuple[str, str]]:
-    """The boot loader's entries by name: the kernel that each boots, and its text."""
-    entries = {}
-    for name in names_in(root, ENTRIES_FOLDER):
-        match = re.match(r"(.+)\.conf$", name)
-        text = read_text(root, ENTRIES_FOLDER + "/" + name) or ""
-        kernel = re.search(r"(?m)^linux\s+\S*vmlinuz-(\S+)", text)
-        if match and kernel:
-            entries[match.group(1)] = (kernel.group(1), text)
-    return entries
-
-
-def _saved_entry_kernel(root: str) -> Optional[str]:
-    """The kernel of the boot entry that grub saved as its default, or None."""
-    saved = read_assignments(root, GRUB_ENVIRONMENT).get("saved_entry", "")
-    entries = {name: kernel for name, (kernel, _) in _entries(root).items()}
-    position = to_int(saved)
-    if position is not None:
-        # A number counts from the top of the menu, which has the newest kernel first.
-        menu = sorted(entries.values(), key=kernel_sort_key, reverse=True)
-        return menu[position] if 0 <= position < len(menu) else None
-    return entries.get(saved)

@@ -25,6 +25,7 @@ def conflict(what: str, clash: Sequence[str] = (), choices: Sequence[dict[str, s
              they are written in an inventory
     """
     variables = [{PINS[pin]: value for pin, value in choice.items()} for choice in choices]
+    # A fault that is no clash of pins has an `id` of its own (docs/faults.md), and says in `next` what helps.
     return {"what": what, "clash": list(clash), "choices": list(choices), "variables": variables}
 
 
@@ -247,7 +248,9 @@ def conflict_message(
         lines.append(f"{len(conflicts)} conflicts prevent a plan; each needs one of its choices.")
     for number, entry in enumerate(conflicts, 1):
         lines.append("")
-        lines.append(f"{number}. {entry['what']}")
+        lines.append(" ".join(filter(None, (f"{number}. {entry['what']}", entry.get("next")))))
+        if "id" in entry:
+            lines[-1] += f" [{entry['id']}]"
         if len(entry["clash"]) > 1:
             lines.append(f"   What clashes: {' + '.join(entry['clash'])}")
         if entry["choices"]:

@@ -9,6 +9,7 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_part_of
 
 from .candidates import Candidate
+from .kernels.names import kernel_remarks, kernels_of, names_of
 from .platforms import NOTHING, Part, exact_names, other_names, platform_of
 
 # The guards of a driver, as the plan announces them.
@@ -151,7 +152,7 @@ def at_version(family: dict[str, Any], names: list[str], version: str, branch: s
     ]
 
 
-def _kernels(host: dict[str, Any]) -> list[str]:
+def boot_kernels(host: dict[str, Any]) -> list[str]:
     """The kernels for which a module is needed: the running one, and the one that boots next if it differs.
 
     Or only `kernel_target`, if the host is made into an image that another kernel will boot.
@@ -173,7 +174,7 @@ def is_driver_present(host: dict[str, Any], driver: Candidate) -> bool:
     user_space = nvidia.get("user_space") or ""
     exact = driver.pins["driver_version"]
     fits = user_space == exact if exact else is_part_of(user_space, driver.pins["driver_branch"])
-    modules = [(nvidia.get("modules") or {}).get(kernel) for kernel in _kernels(host)]
+    modules = [(nvidia.get("modules") or {}).get(kernel) for kernel in boot_kernels(host)]
     # While an image is being made, nothing is loaded.
     modules += [] if host.get("kernel_target") else [nvidia.get("loaded")]
     wanted = (user_space, driver.pins["driver_flavour"])
@@ -182,10 +183,26 @@ def is_driver_present(host: dict[str, Any], driver: Candidate) -> bool:
     return all(module and (module["version"], module["flavour"]) == wanted for module in modules)
 
 
-def kernel_of(family: dict[str, Any], host: dict[str, Any], driver: Candidate | None) -> dict[str, Any]:
+def kernel_of(
+    matrix: dict[str, Any], family: dict[str, Any], host: dict[str, Any], driver: Candidate | None
+) -> dict[str, Any]:
+    """The kernels' part of the plan; without a driver only what patch day and holds need of it.
+
+    `family` is the host's row of os_families.
+    """
+    releases = boot_kernels(host)
+    found = names_of(kernels_of(matrix, host, family), releases)
+    follow = found.pop("headers_follow")
     if driver is None:
-        return {"releases": [], "packages": [], "devel": [], "image": [], "hold": []}
-    releases, row = _kernels(host), family["kernel"]
-    devel = [row["devel_prefix"] + name for name in releases]
-    lists = {name: list(row[name]) for name in ("packages", "image", "hold")}
-    return dict(lists, releases=releases, devel=devel)
+        return dict(found, releases=[], packages=[], devel=[])
+    devel = [found["headers"][name] for name in releases if name in found["headers"]]
+    # With what brings the headers of a newer kernel, DKMS builds for it before it boots.
+    brings = [] if family["format"] == "rpm" else follow
+    return dict(found, releases=releases, packages=list(family["kernel"]["packages"]) + brings, devel=devel)
+
+
+def kernel_warnings(
+    matrix: dict[str, Any], family: dict[str, Any], host: dict[str, Any], driver: Candidate | None
+) -> list[str]:
+    """What does not come by itself for the kernels that the driver is built for."""
+    return kernel_remarks(kernels_of(matrix, host, family), boot_kernels(host)) if driver else []

@@ -17,6 +17,8 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
 
 from .candidates import AT_LEAST, CPU_BUILD, PINS, Candidate, accepts, pin_label
 from .clash import conflict
+from .driver_packages import boot_kernels
+from .kernels.names import kernels_of, unknown_kernels
 from .names import newest_release
 from .rules import Gpu
 from .unlisted import DRIVER_FORM, known_drivers, nearest_driver
@@ -136,6 +138,7 @@ def unsupported_host(
         title = "{name} {version}".format(**release)
         clash = ["ansible-core " + host["ansible_core"], title]
         found.append(conflict(controller_refusal(family, host["ansible_core"]), clash))
+    found += _unknown_kernels(matrix, host, release)
     strangers = kinds_of_gpu(matrix, host["gpus"])[1]
     missing = [PINS[name] for name in PINS_FOR_UNKNOWN_GPU if name not in pins]
     if strangers and missing:
@@ -165,6 +168,16 @@ def _unsupported_machine(matrix: dict[str, Any], host: dict[str, Any], release: 
         text = "NVIDIA's repository for {} was not seen for {}: ask for one of {}."
         what = text.format(machine, families[release["family"]]["name"], "; ".join(known))
     return [conflict(what, ["machine " + machine])]
+
+
+def _unknown_kernels(matrix: dict[str, Any], host: dict[str, Any], release: dict[str, Any] | None) -> list[Any]:
+    """A host on which something will be installed must have kernels whose headers are known; one without GPUs none."""
+    if release is None or not host["gpus"] or host.get("imagined") or host.get("only_judged"):
+        return []
+    kernels = kernels_of(matrix, host, matrix["os_families"][release["family"]])
+    system = "{name} {version}".format(**release)
+    rows = unknown_kernels(kernels, boot_kernels(host), system)
+    return [dict(conflict(what, [seen]), id="kernel.flavour", next=step) for what, seen, step in rows]
 
 
 def _not_installed(releases: list[dict[str, Any]], system: dict[str, str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
 from .candidates import CPU_BUILD, DISTRIBUTION, KINDS, Candidate, Fact
-from .driver_packages import driver_of, guards_of, kernel_of, platform_plan
+from .driver_packages import driver_of, guards_of, kernel_of, kernel_warnings, platform_plan
 from .input import only_planned
 from .platforms import names_of_all_branches, parts_of, platform_warnings
 from .reasons import choice_reason, find_warnings
@@ -44,7 +44,7 @@ def describe(
     plan["driver"] = driver_of(family, host, driver, parts, moved)
     plan["platform"] = platform_plan(family, host, driver, parts)
     plan["guards"] = guards_of(family, host, answer.get("driver"))
-    plan["kernel"] = kernel_of(family, host, answer.get("driver"))
+    plan["kernel"] = kernel_of(matrix, family, host, answer.get("driver"))
     plan["cuda"] = _cuda(family, answer.get("cuda"))
     plan["cudnn"] = _cudnn(family, answer.get("cudnn"))
     plan["nccl"] = _nccl(family, answer.get("nccl"))
@@ -76,6 +76,7 @@ def describe(
     plan["because"] = {kind: choice_reason(problem, facts, answer, kind) for kind in KINDS if kind in answer}
     plan["warnings"] = find_warnings(matrix, host.get("today", ""), release, family, answer)
     plan["warnings"] += platform_warnings(matrix, release, host, parts)
+    plan["warnings"] += kernel_warnings(matrix, family, host, answer.get("driver"))
     if not plan["pytorch"]["locked"] and not only_planned(matrix, host, release):
         text = (
             "There is no lock file {}, and without one site.yml stops before it changes anything: make it "

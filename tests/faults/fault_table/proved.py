@@ -37,6 +37,7 @@ ANSWERS = "tests/unit/kickstart/test_answers.py"
 KICKSTART = "tests/unit/kickstart/test_kickstart_playbook.py"
 UPGRADE, KEPT = "tests/unit/rollout/test_upgrade_runs.py", "tests/unit/packages/test_kept_driver.py"
 PATCH = "tests/unit/rollout/test_patch_runs.py"
+PATCH_KERNELS = "tests/unit/rollout/test_patch_kernels.py"
 DRIFT = "tests/unit/drift/test_drift_runs.py"
 BUNDLE, MAKING = "tests/unit/bundle/test_bundle_verified.py", "tests/unit/bundle/test_bundle_making.py"
 WHEELS = "tests/unit/bundle/test_bundle_wheels.py"
@@ -234,9 +235,19 @@ ROWS = (
     Proved("patch.boot_loader", "a boot loader that cannot try a kernel once", "its program is not there",
            "the old kernel runs", f"{PATCH}::test_a_boot_loader_that_cannot_try_a_kernel_once_is_named"),
     Proved("patch.returned", "a new kernel that does not pass", "a step that fails", "the old kernel, verified",
-           f"{PATCH}::test_a_kernel_that_panics_leaves_the_old_one_verified"),
+           f"{PATCH}::test_a_kernel_that_came_up_and_does_not_pass_is_left_again"),
     Proved("patch.panic", "a new kernel that panics", "the old one comes up", "the old kernel, verified",
-           f"{PATCH}::test_a_kernel_that_panics_leaves_the_old_one_verified"),
+           f"{PATCH}::test_a_kernel_that_panics_leaves_the_old_one_verified_and_the_node_drained"),
+    Proved("patch.old_kernel", "an update that did not come into effect", "the old kernel comes up", "drained",
+           f"{PATCH}::test_a_kernel_that_panics_leaves_the_old_one_verified_and_the_node_drained"),
+    Proved("patch.unchanged", "an update that brings no other kernel", "the newest stays the same", "drained",
+           f"{PATCH_KERNELS}::test_an_update_that_brings_no_other_kernel_fails_before_the_reboot"),
+    Proved("patch.boot_entry", "a boot entry that is written down", "GRUB_DEFAULT names the old kernel", "drained",
+           f"{PATCH_KERNELS}::test_a_boot_entry_that_would_win_fails_before_anything_is_installed"),
+    Proved("patch.flavour", "a next boot of another flavour", "two flavours are installed", NOTHING,
+           f"{PATCH_KERNELS}::test_a_kernel_that_cannot_be_followed_is_named_before_the_node_is_drained"),
+    Proved("kernel.flavour", "a kernel whose headers are not known", "no package owns its image", NOTHING,
+           "tests/unit/preflight/test_kernel_names.py::test_a_kernel_without_a_known_twin_is_refused_by_name"),
     Proved("patch.default", "a new kernel that does not become the default", "grub keeps the old one",
            "the new kernel runs, verified", f"{PATCH}::test_a_new_kernel_that_does_not_become_the_default_is_named"),
     Proved("patch.not_returned", "a node that stays under the new kernel", "no reboot brings the old one",

@@ -13,6 +13,9 @@ from test_plan_questions import KERNEL, MATRIX, OLD_OS, OLD_PYTHON, ask, make_ho
 NEXT_KERNEL = "4.18.0-477.27.1.el8_8.x86_64"
 
 
+KERNEL_PACKAGES = ["kernel", "kernel-core", "kernel-modules", "kernel-modules-core", "kernel-modules-extra"]
+
+
 def test_the_plan_of_the_reference_machine() -> None:
     kernel = {"running": KERNEL, "next_boot": NEXT_KERNEL}
     plan = solve(MATRIX, make_host(kernel=kernel), {})
@@ -55,8 +58,14 @@ def test_the_plan_of_the_reference_machine() -> None:
     assert {"kmod-nvidia-open-dkms", "cuda-drivers", "nvidia-driver-NVML"} <= set(removes)
     assert plan["kernel"] == {
         "releases": [KERNEL, NEXT_KERNEL],
-        "image": ["kernel", "kernel-core"],
-        "hold": ["kernel", "kernel-core", "kernel-modules", "kernel-devel", "kernel-headers"],
+        "flavour": "kernel",
+        "next_flavour": "",
+        "headers": {KERNEL: f"kernel-devel-{KERNEL}", NEXT_KERNEL: f"kernel-devel-{NEXT_KERNEL}"},
+        "versions": {},
+        "image": KERNEL_PACKAGES,
+        "updated": [*KERNEL_PACKAGES, "kernel-devel", "kernel-devel-matched", "kernel-headers"],
+        "hold": [*KERNEL_PACKAGES[:4], "kernel-devel", "kernel-headers", "kernel-modules-extra"],
+        "newest": KERNEL,
         "packages": ["gcc", "make", "elfutils-libelf-devel", "kernel-headers", "dkms"],
         "devel": [f"kernel-devel-{KERNEL}", f"kernel-devel-{NEXT_KERNEL}"],
     }

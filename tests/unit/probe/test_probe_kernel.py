@@ -87,4 +87,8 @@ def test_a_host_that_tells_nothing(tmp_path):
         "installed": [],
         "with_headers": [],
         "boot_id": None,
+        "build": None,
+        "boot_entry": {"kind": "unknown", "text": "", "first": ""},
+        "owners": None,
+        "metapackages": [],
     }

@@ -16,7 +16,7 @@ from test_upgrade_runs import Upgrades
 
 # What apt says of a newer kernel that it only simulates.
 APT = "Inst linux-image-amd64 [6.1.1] (6.1.2 Debian)"
-DUE = {"kernel": True, "held": False, "updates": [], "anything": True}
+DUE = {"kernel": True, "packages": ["linux-image-6.1.0-99-amd64"], "held": False, "updates": [], "anything": True}
 
 
 def fails(fault: str, text: str) -> dict[str, Any]:
@@ -43,6 +43,18 @@ class Patches(Upgrades):
             "settle": [Site.mark("settled")],
         }.items():
             self.site.tasks("patch", tasks, f"{file}.yml")
+
+    def drains(self) -> Path:
+        """The log of the site's scheduler, which is asked by commands of the site."""
+        log, words = self.folder / "drains", {"drain_by": "command", "drain_owner": "alice", "drain_reason": "patch"}
+        for word in ("drain", "return"):
+            script = self.folder / f"site-{word}"
+            script.write_text(f'#!/bin/sh\necho {word} "$GPUWRIGHT_NODE" >> {log}\n')
+            script.chmod(0o755)
+            words["drain_command" if word == "drain" else "drain_return_command"] = str(script)
+        for host in self.site.hosts.values():
+            host |= words
+        return log
 
     def due(self, name: str, **changes: Any) -> None:
         self.node(name)
@@ -116,13 +128,33 @@ def test_a_panic_that_would_not_reboot_is_named_before_any_boot(patches: Patches
     assert "starts 6.1.0-99-amd64 without panic=30" in text and reached(done.stdout) == {"a1": ["kernel", "proven"]}
 
 
-def test_a_kernel_that_panics_leaves_the_old_one_verified(patches: Patches) -> None:
+def test_a_kernel_that_panics_leaves_the_old_one_verified_and_the_node_drained(patches: Patches) -> None:
+    """The update that was due is not in effect: nobody may take this for done."""
+    log = patches.drains()
     patches.fault("a1", "panic")
     done = patches.play("patch")
     text = " ".join(done.stdout.split())
-    assert done.returncode == 2 and "[patch.returned]" in text and "[patch.panic]" in text, done.stdout
+    assert done.returncode == 2 and "[patch.old_kernel]" in text and "[patch.panic]" in text, done.stdout
+    assert "Kernel 6.1.0-99-amd64 did not come up on a1" in text and "stays drained" in text
     assert reached(done.stdout) == {"a1": ["kernel", "proven", "updates", "boot", "verify"]}
-    assert table(done.stdout)["returned"] == "a1"
+    assert table(done.stdout) == {"failed": "a1", "not reached": "a2"}
+    assert log.read_text().split() == ["drain", "a1"]
+
+
+def test_a_kernel_that_came_up_and_does_not_pass_is_left_again(patches: Patches) -> None:
+    log = patches.drains()
+    patches.fault("a1", "unfit")
+    # It fails once, under the new kernel.
+    failed = patches.folder / "failed"
+    patches.site.tasks("verify", [
+        {"ansible.builtin.stat": {"path": str(failed)}, "register": "before"},
+        {"ansible.builtin.file": {"path": str(failed), "state": "touch"}},
+        {"ansible.builtin.fail": {"msg": "a GPU is missing"}, "when": "not before.stat.exists"}, Site.mark("verify"),
+    ])  # fmt: skip
+    done = patches.play("patch")
+    assert done.returncode == 2 and "[patch.returned]" in done.stdout, done.stdout
+    assert table(done.stdout) == {"returned": "a1", "not reached": "a2"}
+    assert log.read_text().split() == ["drain", "a1", "return", "a1"]
 
 
 def test_a_host_that_stays_under_the_new_kernel_is_named(patches: Patches) -> None:
@@ -160,7 +192,8 @@ def test_a_new_kernel_that_does_not_become_the_default_is_named(
 
 def test_check_mode_says_what_is_due_and_touches_nothing(patches: Patches) -> None:
     steps = yaml.safe_load((REPOSITORY / "roles/patch/tasks/remember.yml").read_text())
-    patches.site.tasks("patch", [remember(__patch_kernel_apt={"stdout": APT}), *steps], "due.yml")
+    plan = {"kernel": {"newest": "{{ gpu_node.kernel.running }}", "image": ["linux-image-amd64"]}}
+    patches.site.tasks("patch", [remember(__patch_kernel_apt={"stdout": APT}, gpu_node_plan=plan), *steps], "due.yml")
     patches.site.hosts["a1"]["system_kernel_pin"] = True
     done = patches.play("patch", "--check")
     text = " ".join(done.stdout.split())

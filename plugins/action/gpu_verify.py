@@ -9,6 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.action.operator_lock import own_claim
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of, value_in
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.kept_report import keep_report
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import verdict_fact
@@ -54,7 +55,7 @@ class ActionModule(ActionBase):
     def _answer(self, host: str, variables: dict[str, Any]) -> dict[str, Any]:
         """The module's answer, with the lock of the host where that is asked for and no role of this run has it."""
         options = dict(self._task.args)
-        wanted, own = options.pop("hold", None), (variables.get("gpu_node_lock") or {}).get("run")
+        wanted, own = options.pop("hold", None), (facts_of(variables).get("gpu_node_lock") or {}).get("run")
         if wanted and not own and self._task.check_mode:
             # Who only looks is told who works there.
             self._lock(wanted, variables)
@@ -79,7 +80,7 @@ class ActionModule(ActionBase):
     def _lock(self, wanted: str, variables: dict[str, Any]) -> dict[str, Any]:
         """What a task `operator_lock` answers, with the options that the variable has."""
         task = self._task.copy()
-        task.args = self._templar.template(f"{{{{ {wanted} }}}}")
+        task.args = value_in(variables, wanted, self._templar)
         action = self._shared_loader_obj.action_loader.get(
             "gpuwright.node.operator_lock",
             task=task,

@@ -16,6 +16,7 @@ options: {}
 """
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,8 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.unseen import
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import rows
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import checks_of
-from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import layer_word, width
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import layer_word, printable, width
+from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import ask_for_arguments, noted, registers
 
 if TYPE_CHECKING:
     from ansible.executor.stats import AggregateStats
@@ -68,7 +70,9 @@ class CallbackModule(CallbackBase):
         # Ansible copies every result once for each callback that is not disabled.
         self.disabled = self.disabled or not self._active
         if self._active:
-            current.begin()
+            asked = {name: tuple(context.CLIARGS.get(name) or ()) for name in ("tags", "skip_tags")}
+            current.begin(verifies=selects("verify", **asked))
+            ask_for_arguments()
             started.continues_otherwise()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
@@ -96,12 +100,19 @@ class CallbackModule(CallbackBase):
             result._task.action.rpartition(".")[2],
         )
 
+    def _unread(self, result: TaskResult, why: str) -> None:
+        role = result._task._role
+        name = role.get_name(include_role_fqcn=False) if role else ""
+        unknown = found.Unknown("", name, result._task.get_name(), printable(why))
+        current.now.host(result._host.get_name()).unknown.append(unknown)
+
+    @noted
     def v2_runner_on_ok(self, result: TaskResult) -> None:
         if not self._active:
             return
         host, told = current.now.host(result._host.get_name()), result._result
         place = self._place(result)
-        if result._task.register == JUDGED:
+        if JUDGED in registers(result._task):
             host.judged = True
         elif place.action == "gpu_verify":
             host.verdict = str(told.get("verdict"))
@@ -111,15 +122,16 @@ class CallbackModule(CallbackBase):
             host.remarks += remarks
         elif left_out_of(place.action, told):
             host.ended = left_out_words(left_out_of(place.action, told))
-        elif result._task.register == DROP_INS:
+        elif DROP_INS in registers(result._task):
             more, remarks = drop_ins.judge([str(file.get("path")) for file in told.get("files") or []], place)
             host.differences += more
             host.remarks += remarks
-        host.differences += of_reading(told, place, result._task.register or "")
+        host.differences += of_reading(told, place, registers(result._task))
         if told.get("changed"):
             host.differences += differences(told, place, bool(result._task.loop))
         self._note_unseen(result, place)
 
+    @noted
     def v2_runner_on_skipped(self, result: TaskResult) -> None:
         if self._active:
             self._note_unseen(result, self._place(result))
@@ -131,10 +143,11 @@ class CallbackModule(CallbackBase):
             unknown = found.Unknown(place.layer, place.role, place.task, why)
             current.now.host(result._host.get_name()).unknown.append(unknown)
 
+    @noted
     def v2_runner_on_failed(self, result: TaskResult, ignore_errors: bool = False) -> None:
         if not self._active or ignore_errors:
             return
-        if result._task.register == JUDGED:
+        if JUDGED in registers(result._task):
             current.now.host(result._host.get_name()).judged = True
             return
         place = self._place(result)
@@ -143,6 +156,7 @@ class CallbackModule(CallbackBase):
         text = f"{place.role or place.task}: {rows.failure_text(result._result)}"
         self._failures[result._host.get_name()] = text
 
+    @noted
     def v2_runner_on_unreachable(self, result: TaskResult) -> None:
         if self._active and result._task.ignore_unreachable is not True:
             name = result._host.get_name()
@@ -158,7 +172,7 @@ class CallbackModule(CallbackBase):
             # A failure that a role dealt with is none; that a host ends with what differs is the last play's own.
             failed = stats.failures.get(name) and not host.judged
             ended = host.ended or (self._failures.get(name, "a task failed") if failed else "")
-            hosts[name] = found.judged(dataclasses.replace(host, ended=ended))
+            hosts[name] = current.now.judged(dataclasses.replace(host, ended=ended))
         asked = {key: list(context.CLIARGS.get(key) or ()) for key in ("tags", "skip_tags")}
         record = found.record(hosts, now_utc(), {**asked, "limit": context.CLIARGS.get("subset")})
         for line in table.lines(hosts, record["status"], width()):
@@ -190,6 +204,11 @@ class CallbackModule(CallbackBase):
                     break
         plain = isinstance(named, str) and named and "{{" not in named
         return (Path(named).expanduser() if plain else started.report_folder()) / page.FOLDER
+
+
+def selects(tag: str, tags: Sequence[str], skip_tags: Sequence[str]) -> bool:
+    """Whether a run with these --tags and --skip-tags has the tasks with this tag."""
+    return bool({"all", "tagged", tag} & set(tags or ("all",))) and not {"all", "tagged", tag} & set(skip_tags)
 
 
 def left_out_words(told: dict[str, Any]) -> str:

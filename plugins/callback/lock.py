@@ -20,6 +20,7 @@ options:
     ini: [{section: gpuwright_lock, key: wait_seconds}]
 """
 
+import inspect
 import io
 import sys
 import time
@@ -31,24 +32,11 @@ from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import first_callback
+from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import unreleased
 
 LOOK_AGAIN_S = 1.0
-
-
-class Quiet(CallbackBase):
-    """Takes the place of the callback that prints, and remembers which locks could not be released."""
-
-    CALLBACK_TYPE = "stdout"
-    CALLBACK_NAME = "gpuwright_quiet"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.problems: dict[str, str] = {}
-
-    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        self.problems[result._host.get_name()] = " ".join(str(result._result.get("msg")).split())
-
-    v2_runner_on_unreachable = v2_runner_on_failed
+# The options that name the callback that prints: the first until ansible-core 2.18, the second since 2.19.
+PRINTS = ("stdout_callback", "stdout_callback_name")
 
 
 class CallbackModule(CallbackBase):
@@ -123,30 +111,34 @@ class CallbackModule(CallbackBase):
 
     def _give_back(self) -> dict[str, str]:
         """One task on all hosts at once, including those that have failed; {host: why it was not done}."""
-        variables = self._play.get_variable_manager()
-        quiet = Quiet()
+        unreleased.clear()
+        try:
+            self._release()
+        except Exception as error:
+            # The run has ended, whatever happens to its locks; its result must not depend on them.
+            return dict.fromkeys(self._held, str(error)) | unreleased
+        return dict(unreleased)
+
+    def _release(self) -> None:
+        variables, loader = self._play.get_variable_manager(), self._play.get_loader()
+        known = inspect.signature(TaskQueueManager).parameters
         manager = TaskQueueManager(
             inventory=variables._inventory,
             variable_manager=variables,
-            loader=self._play.get_loader(),
+            loader=loader,
             passwords=self._passwords,
-            stdout_callback=quiet,
             run_additional_callbacks=False,
             forks=context.CLIARGS.get("forks"),
+            **{name: "gpuwright.node.quiet" for name in PRINTS if name in known},
         )
         # --start-at-task and --tags concern the run that is ending here.
         manager._start_at_done = True
         task = {"name": "Release the lock", "gpuwright.node.operator_lock": {"state": "released"}, "tags": ["always"]}
         source = {"name": "Locks", "hosts": sorted(self._held), "gather_facts": False, "become": True, "tasks": [task]}
         try:
-            play = Play().load(source, variable_manager=variables, loader=self._play.get_loader())
-            manager.run(play)
-        except Exception as error:
-            # The run has ended, whatever happens to its locks; its result must not depend on them.
-            return dict.fromkeys(self._held, str(error)) | quiet.problems
+            manager.run(Play().load(source, variable_manager=variables, loader=loader))
         finally:
             manager.cleanup()
-        return quiet.problems
 
 
 def takes_locks(play: Play) -> bool:

@@ -29,6 +29,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import curr
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import command, rows
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import printable, width
+from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import noted
 
 if TYPE_CHECKING:
     from ansible.executor.task_result import TaskResult
@@ -86,6 +87,10 @@ class CallbackModule(CallbackBase):
             if hosts and hosts <= set(part):
                 self._display.display(f"Batch {number} of {len(parts)}: {table.names(part, width())}")
 
+    def _unread(self, result: TaskResult, why: str) -> None:
+        self._note(result, judge.FAILED, f"{result.task_name}: {why}")
+
+    @noted
     def v2_runner_on_ok(self, result: TaskResult) -> None:
         if not self._active or result._task.action.rpartition(".")[2] != "set_fact":
             return
@@ -106,6 +111,7 @@ class CallbackModule(CallbackBase):
             self._note(result, state, f"{told['kind']}: {problem.get('problem') or 'no reason given'}")
         return bool(state)
 
+    @noted
     def v2_runner_on_failed(self, result: TaskResult, ignore_errors: bool = False) -> None:
         if self._active and not ignore_errors and not self._note_left_out(result):
             text = rows.failure_text(result._result)
@@ -116,6 +122,7 @@ class CallbackModule(CallbackBase):
             else:
                 self._note(result, judge.FAILED, f"{place}: {text}")
 
+    @noted
     def v2_runner_on_unreachable(self, result: TaskResult) -> None:
         if self._active and result._task.ignore_unreachable is not True:
             self._lost(result, str(result._result.get("msg") or ""))

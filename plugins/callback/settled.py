@@ -22,6 +22,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils import started
 from ansible_collections.gpuwright.node.plugins.plugin_utils.entering import seen
 from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.inputs import SETTLING
 from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.things import things_of
+from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import ask_for_arguments, noted
 
 if TYPE_CHECKING:
     from ansible.executor.task_result import TaskResult
@@ -47,12 +48,19 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         seen.begin(active=not any(context.CLIARGS.get(option) for option in PARTIAL))
+        if seen.now.active:
+            ask_for_arguments()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
         self._roles = [role.get_name(include_role_fqcn=False) for role in play.get_roles()]
         for host in seen.now.hosts.values():
             host.at = ""
 
+    def _unread(self, result: TaskResult, why: str) -> None:
+        # As if it had changed something: no role of the host counts as one that had nothing to do.
+        seen.now.host(result._host.get_name()).changed.append(f"{result.task_name}: {why}")
+
+    @noted
     def v2_runner_on_ok(self, result: TaskResult) -> None:
         task = result._task
         if not seen.now.active or not task._role or task.delegate_to:

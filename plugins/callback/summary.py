@@ -52,6 +52,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.heartbeat i
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import checks_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import printable
+from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import noted
 
 if TYPE_CHECKING:
     from ansible.executor.stats import AggregateStats
@@ -140,6 +141,10 @@ class CallbackModule(CallbackBase):
     def _ended(self, result: TaskResult) -> None:
         self._heartbeat.end(result._task._uuid, result._host.get_name())
 
+    def _unread(self, result: TaskResult, why: str) -> None:
+        self._host(result).unread = f"{result.task_name}: {why}"
+
+    @noted
     def v2_runner_on_ok(self, result: TaskResult) -> None:
         self._ended(result)
         host = self._host(result)
@@ -187,6 +192,7 @@ class CallbackModule(CallbackBase):
     def v2_runner_on_skipped(self, result: TaskResult) -> None:
         self._ended(result)
 
+    @noted
     def v2_runner_on_failed(self, result: TaskResult, ignore_errors: bool = False) -> None:
         self._ended(result)
         if not ignore_errors:
@@ -198,6 +204,7 @@ class CallbackModule(CallbackBase):
             self._host(result).failure = f"{place}: {text}"
             self._whole_run = self._role(result) == "preflight" and text.startswith(WHOLE_RUN)
 
+    @noted
     def v2_runner_on_unreachable(self, result: TaskResult) -> None:
         self._ended(result)
         if result._task.ignore_unreachable is True:

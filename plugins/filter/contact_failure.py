@@ -58,7 +58,7 @@ CAUSES = (
         "contact.core",
         r"future feature annotations is not defined|ansible-core requires a minimum of Python",
         "The controller's ansible-core is too new for the Python of this host",
-        "RHEL 8 and its rebuilds need ansible-core 2.16 (`make venv` installs it); the other hosts continue.",
+        "RHEL 8 and its rebuilds need ansible-core 2.16.19 (`make venv` installs it); the other hosts continue.",
     ),
     (
         "contact.sudo_password",

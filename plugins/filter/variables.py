@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.parsing.yaml.objects import AnsibleVaultEncryptedUnicode
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import ciphertext_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.inherited import ROLES, role_specs
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout.settings import KNOWN as ROLLOUT
 from jinja2 import Undefined
@@ -130,7 +130,7 @@ def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterat
         yield f"{name} uses a variable that is not defined"
         return
     # A value that cannot be read yet cannot be checked yet; the role's own argument specs check it later.
-    if any(isinstance(part, AnsibleVaultEncryptedUnicode) or _is_template(part) for part in parts):
+    if any(ciphertext_of(part) or _is_template(part) for part in parts):
         return
     if value is None:
         yield f'{name} has no value: write "" for none, or remove the line'

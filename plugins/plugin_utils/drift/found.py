@@ -44,14 +44,19 @@ def status_of(host: Found) -> str:
     return NONE if host.judged and not host.unknown and not host.ended else UNKNOWN
 
 
-def judged(host: Found) -> Found:
-    """The host as the end of the run leaves it: each row once, and one for a run that ended early."""
+def judged(host: Found, verifies: bool) -> Found:
+    """The host as the end of the run leaves it: each row once, and one for whatever the run did not come to.
+
+    verifies  whether the run was to end with a verdict
+    """
     rows = list(dict.fromkeys(host.differences))
     unknown = list({dataclasses.astuple(row): row for row in host.unknown}.values())
     if host.ended:
         unknown.append(Unknown("", "", "everything after that", host.ended))
     elif not host.judged:
         unknown.append(Unknown("", "", "everything", "the run ended before this host was looked at"))
+    elif verifies and not host.verdict:
+        unknown.append(Unknown("verify", "verify", "the verification", "no verdict of it was seen"))
     return dataclasses.replace(host, differences=rows, unknown=unknown)
 
 

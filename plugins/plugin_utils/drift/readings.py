@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..summary.words import printable
@@ -18,14 +18,15 @@ STAMPS = {
 }
 
 
-def of_reading(result: Mapping[str, Any], place: Place, register: str) -> list[Difference]:
+def of_reading(result: Mapping[str, Any], place: Place, registers: Collection[str]) -> list[Difference]:
     """The row that follows from one reading; [] if it says that everything is there, or says nothing about that."""
-    if place.action == "python_environment" and register in STAMPS and result.get("mark_sha256") == "":
-        return [_row(place, asked(result, "path"), "", "is not there", STAMPS[register])]
+    planned = next((STAMPS[name] for name in registers if name in STAMPS), "")
+    if place.action == "python_environment" and planned and result.get("mark_sha256") == "":
+        return [_row(place, asked(result, "path"), "", "is not there", planned)]
     if place.action == "python_environment" and result.get("whole") is False:
         return [_row(place, asked(result, "path"), "content", result.get("because"), "as it was installed")]
-    if place.action == "stat" and register in STAMPS and not (result.get("stat") or {}).get("exists", True):
-        return [_row(place, asked(result, "path"), "", "is not there", STAMPS[register])]
+    if place.action == "stat" and planned and not (result.get("stat") or {}).get("exists", True):
+        return [_row(place, asked(result, "path"), "", "is not there", planned)]
     return []
 
 

@@ -141,7 +141,10 @@ def things_of(action: str, result: Mapping[str, Any], loop: bool) -> Sequence[Th
     if name in OF_NO_NODE:
         return packages({}) if ANSWER in (result.get("ansible_facts") or {}) else []
     rule, seen = RULES.get(name), []
-    for one in (result.get("results") or []) if loop else [result]:
+    if loop and "results" not in result:
+        # no_log hides the whole of it.
+        return None
+    for one in result["results"] if loop else [result]:
         if one.get("skipped"):
             continue
         # Absent where no_log hides it, or where an action never asked the node.

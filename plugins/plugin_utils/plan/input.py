@@ -25,6 +25,8 @@ from .unlisted import DRIVER_FORM, known_drivers, nearest_driver
 
 # A user who pins these has taken over what the plan would have derived from a GPU's architecture.
 PINS_FOR_UNKNOWN_GPU = ("driver_branch", "driver_flavour", "cuda", "cudnn", "pytorch", "pytorch_build")
+# The controller's release that manages every system of the matrix, as requirements/controller.in pins it.
+PINNED_CORE = "2.16.19"
 LOOK = "tools/gpu-plan shows what would fit there, with {}. "
 INSTALLATION_GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 
@@ -225,7 +227,7 @@ def controller_refusal(family: dict[str, Any], ansible_core: str) -> str:
         return ""
     text = "ansible-core {} cannot manage {}: {}. Install ansible-core {} on the controller (make venv)."
     because = bounds["because"] if here >= version_key(bounds["from"]) else "it is too old"
-    return text.format(ansible_core, family["name"], because, bounds["from"])
+    return text.format(ansible_core, family["name"], because, PINNED_CORE)
 
 
 def kinds_of_gpu(matrix: dict[str, Any], gpus: list[Any]) -> tuple[Any, ...]:

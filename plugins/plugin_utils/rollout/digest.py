@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible.parsing.yaml.objects import AnsibleVaultEncryptedUnicode
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import ciphertext_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.command import SECRET
 from ansible_collections.gpuwright.node.plugins.plugin_utils.trainer_wheel import source_digest
 
@@ -45,4 +45,4 @@ def toolkit_digest(root: Path) -> str:
 
 
 def _text(value: Any) -> str:
-    return str(value._ciphertext) if isinstance(value, AnsibleVaultEncryptedUnicode) else str(value)
+    return ciphertext_of(value) or str(value)

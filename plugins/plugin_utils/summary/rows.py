@@ -28,6 +28,8 @@ class Host:
     lost_in: str = "a task"
     lost: dict[str, Any] = dataclasses.field(default_factory=dict)
     last_retry: str = ""
+    # A task whose result the summary could not read, and why.
+    unread: str = ""
     left_out: dict[str, Any] = dataclasses.field(default_factory=dict)
     # Verdict and time of the last report on the node.
     last_verdict: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -80,6 +82,8 @@ def rows_of(
     """
     if host.left_out:
         return left_out_rows(name, host.left_out)
+    if host.unread and not (stats["unreachable"] or stats["failures"]):
+        return [Row(name, "UNKNOWN", printable(host.unread))]
     if check and not (stats["unreachable"] or stats["failures"] or aborted):
         return [judge_check(name, host)]
     return [judge_host(name, host, stats, verifying, aborted)]

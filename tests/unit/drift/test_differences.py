@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.differences i
 )
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.drop_ins import judge
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.readings import of_reading
+from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import registers
 
 
 def place(action: str = "copy") -> Place:
@@ -119,15 +121,22 @@ def test_drop_ins_of_units_that_nobody_is_to_extend_differ() -> None:
     assert remarks == [f"{root}/train-gan@a.service.d/own.conf: a site's own drop-in of train-gan@a.service"]
 
 
+@pytest.mark.parametrize("told", ["found", {"found": "_task.result"}])
+def test_what_a_task_registers_is_known_in_each_form(told: Any) -> None:
+    """Text before ansible-core 2.21; since then a dict."""
+    assert registers(SimpleNamespace(register=told)) == {"found"}
+    assert registers(SimpleNamespace(register=None)) == set()
+
+
 def test_a_reading_says_what_a_step_would_change_that_check_mode_does_not_carry_out() -> None:
     damaged = {**asked(path="/venv"), "whole": False, "because": "torch/x.py is missing (torch)"}
-    (row,) = of_reading(damaged, place("python_environment"), "")
+    (row,) = of_reading(damaged, place("python_environment"), [])
     assert (row.what, row.now, row.planned) == ("/venv", "torch/x.py is missing (torch)", "as it was installed")
-    assert of_reading({**damaged, "whole": True}, place("python_environment"), "") == []
+    assert of_reading({**damaged, "whole": True}, place("python_environment"), []) == []
     unmarked = {**damaged, "mark_sha256": ""}
-    (row,) = of_reading(unmarked, place("python_environment"), "__model_trainer_state")
+    (row,) = of_reading(unmarked, place("python_environment"), {"__model_trainer_state"})
     assert (row.what, row.now, row.planned) == ("/venv", "is not there", "the trainer would be installed")
     missing = {**asked(path="/venv/stamp"), "stat": {"exists": False}}
-    (row,) = of_reading(missing, place("stat"), "__framework_pytorch_found")
+    (row,) = of_reading(missing, place("stat"), {"__framework_pytorch_found"})
     assert (row.what, row.now, row.planned) == ("/venv/stamp", "is not there", "the environment would be built")
-    assert of_reading(missing, place("stat"), "another") == []
+    assert of_reading(missing, place("stat"), {"another"}) == []

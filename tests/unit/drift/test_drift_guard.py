@@ -58,11 +58,11 @@ def test_a_check_that_fails_is_a_difference_and_a_warning_is_none() -> None:
 def test_the_worst_host_comes_first_and_decides() -> None:
     row = Difference("system", "r", "t", "/a", "mode", "1", "2")
     hosts = {
-        "a10": found.judged(found.Found(judged=True)),
-        "a9": found.judged(found.Found(judged=True)),
-        "b": found.judged(found.Found(ended="it cannot be reached")),
-        "c": found.judged(found.Found(judged=True, differences=[row, row])),
-        "d": found.judged(found.Found()),
+        "a10": found.judged(found.Found(judged=True), verifies=False),
+        "a9": found.judged(found.Found(judged=True), verifies=False),
+        "b": found.judged(found.Found(ended="it cannot be reached"), verifies=False),
+        "c": found.judged(found.Found(judged=True, differences=[row, row]), verifies=False),
+        "d": found.judged(found.Found(), verifies=False),
     }
     assert found.worst_first(hosts) == ["c", "b", "d", "a9", "a10"] and found.overall(hosts) == "drift"
     assert found.overall({}) == "unknown"
@@ -73,6 +73,6 @@ def test_the_worst_host_comes_first_and_decides() -> None:
 
 def test_what_a_host_says_cannot_become_markup() -> None:
     row = Difference("system", "r", "t", "/<b>", "content", "", "+1 -0 lines", ("+<script>",))
-    hosts = {"<i>": found.judged(found.Found(judged=True, differences=[row]))}
+    hosts = {"<i>": found.judged(found.Found(judged=True, differences=[row]), verifies=False)}
     text = page.html(found.record(hosts, "2026-01-05T10:15:00Z", {"tags": [], "skip_tags": []}), hosts)
     assert "<script>" not in text and "<i>" not in text and "&lt;script&gt;" in text

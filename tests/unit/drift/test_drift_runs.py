@@ -13,6 +13,12 @@ from left_out_site import Site, reached
 
 SECRET = "correct-horse-battery"
 START = ("playbooks/drift.yml", "--check", "--diff")
+VERIFY = """
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+module.exit_json(changed=False, verdict="PASS", checks=[])
+"""
+JUDGE = {"name": "Verify", "gpuwright.node.gpu_verify": {}}
 
 
 class Drift:
@@ -24,6 +30,8 @@ class Drift:
         # The stand-in of the probe reads as the real one does: in check mode, too.
         probe = folder / "library/gpu_probe.py"
         probe.write_text(probe.read_text().replace("AnsibleModule(", "AnsibleModule(supports_check_mode=True, "))
+        (folder / "library/gpu_verify.py").write_text(VERIFY)
+        self.site.tasks("verify", [Site.mark("verify"), JUDGE])
         self.role([])
 
     def role(self, more: list[dict[str, Any]]) -> None:
@@ -148,3 +156,31 @@ def test_another_playbook_leaves_no_record(drift) -> None:
     done = drift.run("site.yml", "--check", "--diff")
     assert done.returncode == 0 and "Drift, worst first" not in done.stdout
     assert not (drift.folder / "reports/drift").exists()
+
+
+@pytest.mark.parametrize(
+    ("callback", "place", "instead"),
+    [
+        ("drift", 'elif place.action == "gpu_verify":', 'elif place.action == "gpu_verify" and told["other_form"]:'),
+        ("drift", "host.differences += of_reading(", "host.other_form += of_reading("),
+    ],
+)
+def test_a_result_that_the_callback_cannot_read_is_unknown(drift, callback: str, place: str, instead: str) -> None:
+    """As with a newer Ansible, whose results have another form."""
+    file = drift.folder / f"plugins/callback/{callback}.py"
+    assert file.read_text().count(place) == 1
+    file.write_text(file.read_text().replace(place, instead))
+    done = drift.run()
+    assert done.returncode == 2, done.stdout
+    host = drift.record()["hosts"]["a1"]
+    assert host["status"] == "unknown" and "[drift.unknown]" in done.stdout
+    assert any("its result could not be read" in row["why"] for row in host["unknown"]), host["unknown"]
+
+
+def test_a_run_without_a_verdict_is_unknown_unless_none_was_asked_for(drift) -> None:
+    drift.site.tasks("verify", [Site.mark("verify")])
+    done = drift.run()
+    (row,) = drift.record()["hosts"]["a1"]["unknown"]
+    assert done.returncode == 2 and row["why"] == "no verdict of it was seen"
+    assert drift.run(*START, "--tags", "system").returncode == 0
+    assert drift.record()["status"] == "no drift"

@@ -356,7 +356,7 @@ def test_the_file_of_a_job_gives_its_values_back() -> None:
     odd = """python t.py --text 'a "b" \\ $HOME %i # ;' `x`"""
     job = {"command": odd, "gpus": "0", "environment": {"SEED": 7, "EMPTY": ""}}
     written = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined).from_string(template)
-    lines = written.render(__model_trainer_mark="# mark", item={"key": "faces", "value": job}).splitlines()
+    lines = written.render(__model_trainer_mark="# mark", __model_trainer_instance=job).splitlines()
     assert lines[0] == "# mark"
     found = dict(line.partition("=")[::2] for line in lines[1:] if line)
     wanted = {"GPU_JOB_COMMAND": odd, "GPU_JOB_GPUS": "0", "GPU_JOB_SHARE": "no", "SEED": "7", "EMPTY": ""}

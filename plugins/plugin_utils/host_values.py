@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run knows of a host: values of variables, which may be templates or encrypted, and facts of our modules.
+
+Since ansible-core 2.19, a text is a template only where a file of the run has it as one; what Python puts together
+never is. So a variable is read by its name, and its value is what is evaluated.
+
+Facts are read from `ansible_facts`, never as variables of their own: that they are is a setting of the controller
+(inject_facts_as_vars), which some sites switch off and ansible-core 2.24 drops. Whether one is there decides what a run
+does, so a fact that is missing is never taken for nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.errors import AnsibleError, AnsibleUndefinedVariable
+from ansible.parsing import vault
+
+# Absent before 2.19, where an encrypted value is of a class of its own as long as it is not part of another text.
+HELPER = getattr(vault, "VaultHelper", None)
+
+
+def value_in(variables: Mapping[str, Any], name: str, templar: Any) -> Any:
+    """The variable's value for the host with these variables. AnsibleUndefinedVariable where it has none."""
+    if name not in variables:
+        raise AnsibleUndefinedVariable(f"{name!r} is undefined")
+    return templar.copy_with_new_env(available_variables=variables).template(variables[name])
+
+
+def ciphertext_of(value: Any) -> str:
+    """How the inventory has an encrypted value, also one that Ansible has decrypted; "" if it is not encrypted."""
+    found = HELPER.get_ciphertext(value, with_tags=False) if HELPER else getattr(value, "_ciphertext", None)
+    return found.decode() if isinstance(found, bytes) else found or ""
+
+
+def facts_of(variables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """All facts of the host with these variables, by their names."""
+    return variables.get("ansible_facts") or {}
+
+
+def needed_fact(variables: Mapping[str, Any], name: str) -> Any:
+    """One fact. AnsibleError where no task of this run has left it."""
+    found = facts_of(variables)
+    if name not in found:
+        host = variables.get("inventory_hostname", "this host")
+        raise AnsibleError(
+            f"{host}: the fact {name} is missing, so it is not known what there is to do. The role preflight leaves "
+            "it: run that role before this one, and leave out no task with the tag always [fact.missing]"
+        )
+    return found[name]

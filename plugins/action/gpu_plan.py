@@ -11,6 +11,7 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.parsing.ajson import AnsibleJSONEncoder
 from ansible.plugins.action import ActionBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.clash import conflict_message
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.matrix import CARDS, SHIPPED, read_matrix
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import one_way_out, solve
@@ -40,7 +41,7 @@ class ActionModule(ActionBase):
         host, also = options.pop("host"), options.pop("also")
         if host is None:
             # A fact that goes through a template is written as text and parsed again, which takes longer than the plan.
-            host = (task_vars or {}).get("gpu_node")
+            host = facts_of(task_vars or {}).get("gpu_node")
         if host is None:
             raise AnsibleActionFail("missing required arguments: host, since no gpu_probe has left the fact gpu_node")
         options["host"] = {**host, **also}

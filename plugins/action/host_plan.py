@@ -19,6 +19,7 @@ from ansible_collections.gpuwright.node.plugins.lookup import settled
 from ansible_collections.gpuwright.node.plugins.lookup.asked import asked
 from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_rows as rows_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.use import found_in_bundle
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of, value_in
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.matrix import SHIPPED
 
 SPEC: dict[str, Any] = {
@@ -61,8 +62,12 @@ class ActionModule(ActionBase):
 
     def _value(self, name: str) -> Any:
         """Of a variable, with all that was found so far, in plain types."""
-        with self._templar.set_temporary_context(available_variables={**self._known, **self._facts}):
-            return plain(self._templar.template(f"{{{{ {name} }}}}", fail_on_undefined=True))
+        return plain(value_in(self._so_far(), name, self._templar))
+
+    def _so_far(self) -> dict[str, Any]:
+        """The host's variables, as the roles will have them."""
+        of_bundle = (self._facts.get("gpu_node_bundle") or {}).get("variables") or {}
+        return {**self._known, **of_bundle, "ansible_facts": {**facts_of(self._known), **self._facts}}
 
     def _is(self, name: str) -> bool:
         return boolean(self._asked.setting(name), strict=False)
@@ -79,8 +84,8 @@ class ActionModule(ActionBase):
         if self._bundle:
             now = datetime.datetime.now(datetime.timezone.utc)
             host, path = self._known["inventory_hostname"], Path(self._bundle["path"])
-            facts, rows = found_in_bundle(path, self._bundle["signer"], host, question, now)
-            self._facts |= facts
+            found, rows = found_in_bundle(path, self._bundle["signer"], host, question, now)
+            self._facts |= {"gpu_node_bundle": found} if found else {}
             self._rows += rows
 
     def _read(self) -> dict[str, Any]:
@@ -124,11 +129,11 @@ class ActionModule(ActionBase):
         self._facts |= wrap_var(answer["ansible_facts"])
         if self._bundle:
             self._use_bundle(self._value(self._options["question"]))
-        known = {**self._known, **self._facts}
-        with self._templar.set_temporary_context(available_variables=known):
-            environment = self._asked.environment(self._facts["gpu_node_plan"])["name"]
-            lookup = settled.LookupModule(loader=self._loader, templar=self._templar)
-            self._facts["gpu_node_settled"] = lookup.run([], known, environment=environment)[0]
+        known = self._so_far()
+        templar = self._templar.copy_with_new_env(available_variables=known)
+        environment = asked(known, templar, self._loader).environment(self._facts["gpu_node_plan"])["name"]
+        lookup = settled.LookupModule(loader=self._loader, templar=templar)
+        self._facts["gpu_node_settled"] = lookup.run([], known, environment=environment)[0]
         # The decision has it, and Ansible goes through all facts of a host for each of its tasks.
         self._facts["gpu_node"].pop("settled", None)
 

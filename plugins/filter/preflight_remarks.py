@@ -42,6 +42,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.filter.problems import preflight_problems
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of
 
 # 4.18.0-553.el8_10.x86_64 is a kernel of 8.10; kernels of a first minor release may have no number there.
 MINOR_OF_KERNEL = re.compile(r"\.el(\d+)_(\d+)(?:\.|$)")
@@ -51,7 +52,9 @@ SHOWN_HOSTS = 3
 def preflight_remarks(hosts: Iterable[Mapping[str, Any]], releases: bool) -> list[dict[str, Any]]:
     """Rows that stop no host; with C(releases) also of hosts whose release or kernel is not that of the others."""
     known = list(hosts)
-    own = [row for row in preflight_problems(known) if not row["stops"]]
+    # An earlier play may have left hosts out, or lost them, before they were read.
+    read = [each for each in known if "gpu_node_preflight" in facts_of(each)]
+    own = [row for row in preflight_problems(read) if not row["stops"]]
     return own + (release_remarks(known) if releases else [])
 
 
@@ -60,7 +63,8 @@ def release_remarks(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     hosts  their variables (hostvars); one without C(gpu_node) was not read and is left out
     """
-    known = [(str(each["inventory_hostname"]), each["gpu_node"]) for each in hosts if each.get("gpu_node")]
+    found = [(str(each["inventory_hostname"]), facts_of(each).get("gpu_node")) for each in hosts]
+    known = [(name, node) for name, node in found if node]
     rows: list[dict[str, Any]] = []
     for system in dict.fromkeys((node["os"]["id"], node["os"].get("major")) for _name, node in known):
         group = [(name, node) for name, node in known if (node["os"]["id"], node["os"].get("major")) == system]

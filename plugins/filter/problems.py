@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.gpuwright.node.plugins.filter.package_failure import package_failure
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of, needed_fact
 from ansible_collections.gpuwright.node.plugins.plugin_utils.preflight_rows import stopping_row, told_rows
 
 # Of the steps that a host has only where it is looked at more closely.
@@ -19,12 +20,12 @@ def preflight_problems(hosts: Iterable[Mapping[str, Any]], read: bool = True) ->
     """Rows C(host, problem, evidence, next, stops, kind) from these hosts' variables (hostvars), host by host.
 
     kind  unreachable, busy, or refused; a row without a kind is refused
-    read  false leaves out what C(host_plan) has found
+    read  false leaves out what C(host_plan) has found; otherwise AnsibleError for a host that it did not look at
     """
     found = []
     for variables in hosts:
         results = {name: variables.get(name) or {} for name in TASK_RESULTS}
-        rows = (variables.get("gpu_node_preflight") or {}).get("rows", []) if read else []
+        rows = needed_fact(variables, "gpu_node_preflight")["rows"] if read else []
         found += told_rows(variables["inventory_hostname"], [*rows, *_rows(results, variables)])
     return found
 
@@ -37,8 +38,9 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
     # known of the node comes last: Ansible templates the whole of it for each look.
     failed = rehearsal.get("failures") or rehearsal.get("rc", 0) != 0
     if rehearsal.get("msg") and not failed:
-        failed = variables.get("gpu_node", {}).get("os", {}).get("family") == "debian"
-    rows = [_repository_row(rehearsal, variables["gpu_node"], variables["gpu_node_plan"])] if failed else []
+        failed = needed_fact(variables, "gpu_node")["os"]["family"] == "debian"
+    facts = facts_of(variables) if failed else {}
+    rows = [_repository_row(rehearsal, facts["gpu_node"], facts["gpu_node_plan"])] if failed else []
     return rows + results["__preflight_checks"].get("problems", [])
 
 
@@ -100,9 +102,13 @@ def left_out(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return wrap_var(told)
 
 
-def common_problems(found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What is wrong with the variables of every host, from C(gpu_node_preflight) of all hosts of the run."""
-    of_hosts = [list(one.get("variables", [])) for one in found]
+def common_problems(hosts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is wrong with the variables of every host, by what C(host_plan) has found on those that are not left out.
+
+    hosts  their variables (hostvars); AnsibleError for one that C(host_plan) did not look at
+    """
+    asked = [variables for variables in hosts if "gpu_node_left_out" not in variables]
+    of_hosts = [list(needed_fact(variables, "gpu_node_preflight")["variables"]) for variables in asked]
     return [line for line in (of_hosts or [[]])[0] if all(line in lines for lines in of_hosts)]
 
 

@@ -45,6 +45,7 @@ from ansible.plugins.loader import lookup_loader
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.gpuwright.node.plugins.lookup import package_lock
 from ansible_collections.gpuwright.node.plugins.lookup.setting import value_of
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import needed_fact
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.asked import Asked
 
 
@@ -75,8 +76,8 @@ class LookupModule(LookupBase):
             "pins": of_host.pins,
             "locks": of_host.locks,
             "circumstances": circumstances,
-            "also": lambda: {**circumstances(), **of_host.hardware(known["gpu_node"])},
-            "environment": lambda: of_host.environment(known["gpu_node_plan"]),
+            "also": lambda: {**circumstances(), **of_host.hardware(needed_fact(known, "gpu_node"))},
+            "environment": lambda: of_host.environment(needed_fact(known, "gpu_node_plan")),
         }
         for term in terms:
             if term not in answers:

@@ -39,8 +39,9 @@ _raw:
 """
 
 import difflib
+import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ from ansible.plugins.lookup import LookupBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpuwright.node.plugins.plugin_utils import inherited, packed_modules
 from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.inputs import SETTLING
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems, unknown_parts
 
 # The group, unless -e gpuwright_hosts names another.
@@ -63,9 +65,8 @@ OLDEST_ANSIBLE_CORE = (2, 16)
 LAYERS = ("preflight", "system", "framework", "model", "verify")
 # Parts of a layer that are useful to run alone.
 PARTS = ("report",)
-# Facts of a host that an earlier play of the run has read, or has left out.
-READ = {"gpu_node_plan", "gpu_node_left_out"}
 PASSED = ("PASS", "WARN")
+LEFT_OUT = "gpu_node_left_out"
 SPECIAL_TAGS = ("all", "always", "never", "tagged", "untagged")
 
 
@@ -155,21 +156,16 @@ class LookupModule(LookupBase):
 
 def hosts_of(layer: str, hosts: list[str], variables: Mapping[str, Any]) -> list[str]:
     """Those of the hosts that a play of this layer is for."""
-    known = variables.get("hostvars", {})
-    if layer == "closer":
-        return with_another([name for name in hosts if is_to_be_looked_at(known.get(name) or {})], hosts)
+    hostvars = variables.get("hostvars", {})
+    known = {name: hostvars.get(name) or {} for name in hosts}
     if layer == "verify":
-        return [name for name in hosts if "gpu_node_left_out" not in (known.get(name) or {})]
-    if layer == "verdict":
-        return with_another([name for name in hosts if has_failed(known.get(name) or {})], hosts)
-    if layer not in ("preflight", "ready"):
-        return with_another(unsettled_hosts(layer, hosts, known), hosts)
+        return [name for name in hosts if LEFT_OUT not in known[name]]
     # The page alone (--tags report) is made from saved reports, for which no host is contacted.
-    if not set(variables.get("ansible_run_tags", [])) - set(PARTS):
+    if layer in OF_HOSTS and not set(variables.get("ansible_run_tags", [])) - set(PARTS):
         return []
-    if layer == "ready":
-        return with_another([name for name in hosts if not is_ready(known.get(name) or {})], hosts)
-    return [name for name in hosts if not READ & set(known.get(name) or ())]
+    chosen = OF_HOSTS.get(layer, functools.partial(has_something_to_do, layer))
+    some = [name for name in hosts if chosen(known[name])]
+    return some if layer == "preflight" else with_another(some, hosts)
 
 
 def with_another(some: list[str], hosts: list[str]) -> list[str]:
@@ -181,24 +177,37 @@ def with_another(some: list[str], hosts: list[str]) -> list[str]:
     return [*some, *others[:1]] if some else []
 
 
+def is_read(known: Mapping[str, Any]) -> bool:
+    """Whether an earlier play of the run has decided the host's plan, or has left it out."""
+    return LEFT_OUT in known or "gpu_node_plan" in facts_of(known)
+
+
 def is_to_be_looked_at(known: Mapping[str, Any]) -> bool:
-    """Whether the role preflight has read the host, has more to look for there, and has not done so."""
-    looked = {"__preflight_checks", "gpu_node_left_out"} & set(known)
-    return not looked and not known.get("gpu_node_preflight", {"finished": True})["finished"]
+    """Whether the role preflight has more to look for on the host and has not done so, or has not even read it."""
+    looked = {"__preflight_checks", LEFT_OUT} & set(known)
+    return not looked and not facts_of(known).get("gpu_node_preflight", {"finished": False})["finished"]
 
 
-def is_ready(known: Mapping[str, Any]) -> bool:
-    """Whether the role preflight has read the host, and found that it can be verified as it is."""
-    return bool(known.get("gpu_node_preflight", {}).get("ready"))
+def is_not_ready(known: Mapping[str, Any]) -> bool:
+    """Whether the role preflight has not found that the host can be verified as it is."""
+    return not facts_of(known).get("gpu_node_preflight", {}).get("ready")
 
 
-def has_failed(known: Mapping[str, Any]) -> bool:
-    """Whether the host was verified in this run, and has not passed."""
-    return known.get("gpu_node_verdict", {"verdict": PASSED[0]})["verdict"] not in PASSED
+def has_not_passed(known: Mapping[str, Any]) -> bool:
+    """Whether the host has to be told: it was verified and has not passed, or has no verdict without being left out."""
+    return LEFT_OUT not in known and facts_of(known).get("gpu_node_verdict", {"verdict": ""})["verdict"] not in PASSED
 
 
-def unsettled_hosts(layer: str, hosts: Iterable[str], hostvars: Mapping[str, Any]) -> list[str]:
-    """Those of the hosts on which a role of the layer has something to do, or on which that is not known."""
+def has_something_to_do(layer: str, known: Mapping[str, Any]) -> bool:
+    """Whether a role of the layer has something to do on the host, or that is not known."""
     roles = {role for role in SETTLING if role.startswith(f"{layer}_")}
-    known = {name: (hostvars.get(name) or {}).get("gpu_node_settled") or {} for name in hosts}
-    return [name for name in hosts if roles - set(known[name].get("roles", ()))]
+    return bool(roles - set((facts_of(known).get("gpu_node_settled") or {}).get("roles", ())))
+
+
+# Which hosts the plays are for that are no layer's; a host of which nothing is known is among them.
+OF_HOSTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "preflight": lambda known: not is_read(known),
+    "closer": is_to_be_looked_at,
+    "ready": is_not_ready,
+    "verdict": has_not_passed,
+}

@@ -48,6 +48,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.gpuwright.node.plugins.lookup.setting import defaults
 from ansible_collections.gpuwright.node.plugins.plugin_utils.entering import inputs, seen
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of, needed_fact
 
 
 class LookupModule(LookupBase):
@@ -57,14 +58,13 @@ class LookupModule(LookupBase):
         known = variables or {}
         if kwargs.get("want") == "record":
             return [self._record(known)]
-        plan = {**known["gpu_node_plan"], "environment": kwargs.get("environment")}
+        node = needed_fact(known, "gpu_node")
+        plan = {**needed_fact(known, "gpu_node_plan"), "environment": kwargs.get("environment")}
         folders = [str(known.get(name) or "") for name in ("playbook_dir", "inventory_dir")]
         # Many roles ask for the same settings, and each may be a template.
         value_of = functools.cache(lambda name: self._value(name, known))
-        checksums = {
-            role: inputs.checksum(role, value_of, plan, known["gpu_node"], folders) for role in inputs.SETTLING
-        }
-        roles = [] if self._full(known) else settled(known["gpu_node"], checksums)
+        checksums = {role: inputs.checksum(role, value_of, plan, node, folders) for role in inputs.SETTLING}
+        roles = [] if self._full(known) else settled(node, checksums)
         return [{"roles": roles, "all": len(roles) == len(inputs.SETTLING), "inputs": checksums}]
 
     def _value(self, name: str, variables: Mapping[str, Any]) -> Any:
@@ -75,7 +75,7 @@ class LookupModule(LookupBase):
         return bool(variables.get("ansible_check_mode")) or asked
 
     def _record(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        decision = variables.get("gpu_node_settled") or {}
+        decision = facts_of(variables).get("gpu_node_settled") or {}
         # What was not entered was not looked at: its record stays.
         checksums = {
             name: text for name, text in (decision.get("inputs") or {}).items() if name not in decision["roles"]

@@ -28,6 +28,7 @@ _raw:
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import needed_fact
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import differences
 
 
@@ -36,7 +37,7 @@ class LookupModule(LookupBase):
 
     def run(self, terms: list, variables: dict | None = None, **kwargs: object) -> list[dict[str, Any]]:
         known = variables or {}
-        rows = differences.differences(known["gpu_node"], known["gpu_node_plan"])
+        rows = differences.differences(needed_fact(known, "gpu_node"), needed_fact(known, "gpu_node_plan"))
         return [
             {
                 "parts": [row.part for row in rows],

@@ -32,7 +32,7 @@ def cache_folder() -> Path:
 def found_in_bundle(
     folder: Path, signer: str, host: str, question: Mapping[str, Any], now: datetime.datetime
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What the bundle has for the question, as facts, and what is wrong, as rows of preflight's table.
+    """The fact `gpu_node_bundle` for the question, and what is wrong, as rows of preflight's table.
 
     signer    fingerprint of the key that signs bundles
     question  what the host's plan needs of a bundle; empty verifies the bundle alone
@@ -48,7 +48,7 @@ def found_in_bundle(
     except OSError as error:
         step = "Look at that on the controller"
         return {}, [BundleError("bundle.missing", "The bundle cannot be read", str(error), step).row]
-    return {"gpu_node_bundle": part_of(listing, entry, folder), **variables_of(listing, entry)}, []
+    return {**part_of(listing, entry, folder), "variables": variables_of(listing, entry)}, []
 
 
 def listing_of(folder: Path, fingerprint: str, now: datetime.datetime, cache: Path) -> Listing:
@@ -112,7 +112,7 @@ def entry_for(listing: Listing, host: str, question: Mapping[str, Any]) -> dict[
 
 
 def part_of(listing: Listing, entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The fact `gpu_node_bundle`: what the role bundle copies to the node and configures there."""
+    """What the role bundle copies to the node and configures there."""
     target = listing.targets[entry["target"]]
     below = target["folder"] + "/"
     paths = [path for path in listing.files if path.startswith(below) or path in entry["wheels"]]
@@ -126,7 +126,7 @@ def part_of(listing: Listing, entry: Mapping[str, Any], folder: Path) -> dict[st
 
 
 def variables_of(listing: Listing, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The roles' own variables: a bundle is a mirror, and the roles stay as they are."""
+    """The roles' own variables, which the role bundle sets: a bundle is a mirror, and the roles stay as they are."""
     target = listing.targets[entry["target"]]
     found: dict[str, Any] = {}
     for row in target["repositories"]:

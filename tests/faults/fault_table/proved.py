@@ -127,6 +127,12 @@ ROWS = (
            f"{DRIFT}::test_what_differs_is_in_the_table_the_record_and_the_page_and_nothing_is_changed"),
     Proved("drift.unknown", "a step that check mode does not carry out", "a command", NOTHING,
            f"{DRIFT}::test_a_step_that_check_mode_does_not_carry_out_is_unknown_and_no_success"),
+    Proved("fact.missing", "a host that a task has not read", "the task that reads it is empty", NOTHING,
+           "tests/unit/playbooks/test_facts_as_facts.py::test_a_play_without_what_was_read_ends_with_an_error"),
+    Proved("", "facts that are no variables", "`inject_facts_as_vars = False`", NOTHING,
+           "tests/unit/playbooks/test_facts_as_facts.py::test_a_wrong_variable_is_refused"),
+    Proved("", "an ansible-core whose results have another form", "a callback that expects another one", NOTHING,
+           f"{DRIFT}::test_a_result_that_the_callback_cannot_read_is_unknown"),
     Proved("drift.record", "a record of drift that cannot be written", "a file in the place of its folder", NOTHING,
            "tests/unit/drift/test_drift_guard.py::test_a_record_that_cannot_be_written_is_said", 0),
     # Bare servers.

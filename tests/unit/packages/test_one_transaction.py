@@ -14,6 +14,7 @@ import pytest
 import yaml
 from ansible_collections.gpuwright.node.plugins.filter.variables import problems_by_roles
 from conftest import REPOSITORY
+from given_facts import as_facts
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 DRIVER = ["nvidia-driver-cuda", "kmod-nvidia-latest-dkms"]
@@ -65,6 +66,10 @@ def answers(folder: Path, roles: list[str], *words: str) -> dict[str, Any]:
         "vars_files": [str(REPOSITORY / "roles/system_driver/vars/main.yml")],
         "vars": {"say": say},
         "pre_tasks": [
+            {
+                "ansible.builtin.set_fact": {"gpu_node_plan": "{{ gpu_node_plan }}", "cacheable": True},
+                "tags": ["always"],
+            },
             {"ansible.builtin.debug": {"msg": "<{{ inventory_hostname }} {{ say | to_json }}>"}, "tags": ["always"]},
             {"ansible.builtin.meta": "end_play", "tags": ["always"]},
         ],
@@ -132,8 +137,9 @@ def test_both_roles_take_the_same_settings_for_it() -> None:
         yaml.safe_load((REPOSITORY / f"roles/{role}/vars/main.yml").read_text())[name]
         for role, name in (("system_driver", "__system_driver_transaction"), ("system_cuda", "__system_cuda_packages"))
     ]
-    assert set(re.findall(r"gpu_node_plan\.(?:cuda|cudnn|nccl)\.[a-z]+", "".join(lists))) == {
-        f"gpu_node_plan.{part}" for part in ("cuda.package", "cuda.compiler", "cudnn.packages", "nccl.packages")
+    assert set(re.findall(r"ansible_facts\.gpu_node_plan\.(?:cuda|cudnn|nccl)\.[a-z]+", "".join(lists))) == {
+        f"ansible_facts.gpu_node_plan.{part}"
+        for part in ("cuda.package", "cuda.compiler", "cudnn.packages", "nccl.packages")
     }
 
 
@@ -163,7 +169,7 @@ def test_headers_that_preflight_has_found_are_not_asked_for_again(
         "connection": "local",
         "gather_facts": False,
         "vars_files": [str(REPOSITORY / "roles/system_kernel/vars/main.yml")],
-        "vars": known if offered is None else {**known, "gpu_node_offered": offered},
+        "vars": as_facts(known if offered is None else {**known, "gpu_node_offered": offered}),
         "tasks": [{"ansible.builtin.debug": {"msg": "it is asked"}, "when": when}],
     }
     (tmp_path / "play.yml").write_text(json.dumps([play]))

@@ -140,7 +140,7 @@ def plan_task(**options: object) -> dict:
 
 @pytest.mark.parametrize("arguments", [[], ["--check"], ["--forks", "1"]])
 def test_no_host_is_contacted_and_the_matrix_is_parsed_once(tmp_path: Path, arguments: list[str]) -> None:
-    show = {"ansible.builtin.debug": {"msg": "{{ gpu_node_plan.driver.stream }}"}}
+    show = {"ansible.builtin.debug": {"msg": "{{ ansible_facts.gpu_node_plan.driver.stream }}"}}
     results = run(tmp_path, [plan_task(pins={"nccl": ""}), show], *arguments)
     assert not (tmp_path / "ssh-was-called").exists()
     assert {result["host"]: result["msg"] for result in results if "msg" in result} == dict.fromkeys(HOSTS, "580-dkms")
@@ -169,9 +169,9 @@ def test_a_refusal_and_a_wrong_option_end_the_task(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("also", [{}, {"gpus": []}, {"driver_guards": {"guards": "never", "hold": False}}])
 def test_the_fact_is_the_host_and_what_is_added_counts(tmp_path: Path, also: dict[str, Any]) -> None:
-    matrix, words = str(SHIPPED), "{{ gpu_node | combine(more) }}"
+    matrix, words = str(SHIPPED), "{{ ansible_facts.gpu_node | combine(more) }}"
     steps: list[dict] = [
-        {"ansible.builtin.set_fact": {"gpu_node": "{{ lookup('file', 'host.json') }}"}},
+        {"ansible.builtin.set_fact": {"gpu_node": "{{ lookup('file', 'host.json') }}", "cacheable": True}},
         {"gpuwright.node.gpu_plan": {"matrix": matrix, "host": words}, "vars": {"more": also}, "ignore_errors": True},
         {"gpuwright.node.gpu_plan": {"matrix": matrix, "also": also}, "ignore_errors": True},
     ]

@@ -66,6 +66,8 @@ class Site:
         if (role, file) == ("verify", "main.yml"):
             # The plays of the verification have the two parts of its role.
             self.tasks(role, [], "ready.yml")
+            # No node is verified, so none has a verdict that could end its run.
+            self.tasks(role, [], "verdict.yml")
             self.tasks(role, tasks, "judge.yml")
         path = self.folder / "roles" / role / "tasks" / file
         path.write_text("---\n" + yaml.safe_dump(tasks, sort_keys=False))

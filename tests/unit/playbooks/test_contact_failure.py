@@ -12,6 +12,7 @@ from ansible_collections.gpuwright.node.plugins.filter import contact_failure as
 from ansible_collections.gpuwright.node.plugins.filter import problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_rows as rows_of
 from conftest import REPOSITORY
+from given_facts import as_facts
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 CENSORED = "MODULE FAILURE\nSee stdout/stderr for the exact error"
@@ -174,6 +175,6 @@ FULL = "mkdir: cannot create directory ‘/home/admin/.ansible/tmp/ansible-tmp-1
 def test_a_host_that_takes_no_file_is_reached(said: str, problem: str, step: str) -> None:
     """Ansible says unreachable of both."""
     found = {"rows": [rows_of.unreached_row(said, "a5-01", {})]}
-    rows = problems.preflight_problems([{"inventory_hostname": "a5-01", "gpu_node_preflight": found}])
+    rows = problems.preflight_problems([as_facts({"inventory_hostname": "a5-01", "gpu_node_preflight": found})])
     assert len(rows) == 1 and problem in rows[0]["problem"] and step in rows[0]["next"], rows
     assert rows[0]["stops"]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpuwright.node.plugins.lookup import gpu_nodes as LOOKUP
 from ansible_collections.gpuwright.node.plugins.vars import gpu_limit as LIMIT
+from given_facts import as_facts
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 TWO = ("a5-01", "a5-02")
@@ -121,6 +122,7 @@ NOTHING_TO_DO = """
   gather_facts: false
   tasks:
     - ansible.builtin.set_fact:
+        cacheable: true
         gpu_node_plan: {}
         gpu_node_settled:
           roles: "{{ settled | split(',') }}"
@@ -187,14 +189,15 @@ def test_a_host_that_fails_where_no_other_has_anything_to_do_ends_no_other(tmp_p
 
 def test_a_host_of_which_nothing_is_known_has_something_to_do() -> None:
     roles = {"roles": ["model_trainer"]}
-    known = {"a": {"gpu_node_settled": roles}, "b": {}, "c": {"gpu_node_settled": None}}
-    assert LOOKUP.unsettled_hosts("model", ["a", "b", "c", "d"], known) == ["b", "c", "d"]
+    known: dict[str, Any] = {"a": {"gpu_node_settled": roles}, "b": {}, "c": {"gpu_node_settled": None}}
+    variables = {"hostvars": {name: as_facts(facts) for name, facts in known.items()}}
+    assert LOOKUP.hosts_of("model", ["a", "b", "c", "d"], variables) == ["b", "c", "d", "a"]
 
 
 @pytest.mark.parametrize(
     ("facts", "layers"),
     [
-        ({}, {"preflight"}),
+        ({}, {"preflight", "closer"}),
         # An earlier play has left it out, for somebody's work: it is not read again.
         ({"gpu_node_left_out": {"kind": "busy"}}, set()),
         ({"gpu_node_plan": {}, "gpu_node_preflight": {"finished": True}}, set()),
@@ -202,23 +205,25 @@ def test_a_host_of_which_nothing_is_known_has_something_to_do() -> None:
         # No plan fits.
         ({"gpu_node_preflight": {"finished": False}}, {"preflight", "closer"}),
         ({"gpu_node_plan": {}, "gpu_node_preflight": {"finished": False}, "__preflight_checks": {}}, set()),
+        # What was found is missing: the play for a closer look ends with an error there.
+        ({"gpu_node_plan": {}}, {"closer"}),
     ],
 )
 def test_a_host_is_read_once_and_looked_at_more_closely_once(facts: dict[str, Any], layers: set[str]) -> None:
-    variables = {"hostvars": {"a": facts}, "ansible_run_tags": ["all"]}
+    variables = {"hostvars": {"a": as_facts(facts)}, "ansible_run_tags": ["all"]}
     assert {layer for layer in ("preflight", "closer") if LOOKUP.hosts_of(layer, ["a"], variables)} == layers
 
 
 @pytest.mark.parametrize(("tags", "hosts"), [(["report"], []), (["report", "verify"], ["a"]), (["all"], ["a"])])
-@pytest.mark.parametrize("layer", ["preflight", "ready"])
+@pytest.mark.parametrize("layer", ["preflight", "closer", "ready", "verdict"])
 def test_the_page_alone_reads_no_host(layer: str, tags: list[str], hosts: list[str]) -> None:
     assert LOOKUP.hosts_of(layer, ["a"], {"hostvars": {}, "ansible_run_tags": tags}) == hosts
 
 
 def test_what_is_ready_to_be_verified_gets_no_play_before_but_as_a_companion() -> None:
     ready, other = {"gpu_node_preflight": {"ready": True}}, {"gpu_node_preflight": {"ready": False}}
-    known = {"a": ready, "b": other, "c": {"gpu_node_left_out": {"kind": "busy"}}, "d": ready, "e": {}}
-    variables = {"hostvars": known, "ansible_run_tags": ["all"]}
+    known: dict[str, Any] = {"a": ready, "b": other, "c": {"gpu_node_left_out": {"kind": "busy"}}, "d": ready, "e": {}}
+    variables = {"hostvars": {name: as_facts(facts) for name, facts in known.items()}, "ansible_run_tags": ["all"]}
     assert LOOKUP.hosts_of("ready", ["a", "d"], variables) == []
     assert LOOKUP.hosts_of("ready", ["a", "b", "c", "d", "e"], variables) == ["b", "c", "e", "a"]
     # Who was left out is not verified; the page alone needs a host to be made on, and contacts none.
@@ -228,16 +233,20 @@ def test_what_is_ready_to_be_verified_gets_no_play_before_but_as_a_companion() -
 
 def test_only_who_did_not_pass_ends_with_a_verdict_and_never_alone() -> None:
     verdicts = {"a": "PASS", "b": "FAIL", "c": "UNKNOWN", "d": "WARN"}
-    known: dict[str, Any] = {name: {"gpu_node_verdict": {"verdict": word}} for name, word in verdicts.items()}
-    variables = {"hostvars": {**known, "e": {}}, "ansible_run_tags": ["all"]}
-    assert LOOKUP.hosts_of("verdict", ["a", "d", "e"], variables) == []
-    assert LOOKUP.hosts_of("verdict", ["b", "c", "d", "e"], variables) == ["b", "c", "d"]
+    known: dict[str, Any] = {name: as_facts({"gpu_node_verdict": {"verdict": word}}) for name, word in verdicts.items()}
+    left_out = {"gpu_node_left_out": {"kind": "busy"}}
+    variables = {"hostvars": {**known, "e": {}, "f": left_out}, "ansible_run_tags": ["all"]}
+    assert LOOKUP.hosts_of("verdict", ["a", "d", "f"], variables) == []
+    # One without a verdict has not passed.
+    assert LOOKUP.hosts_of("verdict", ["b", "c", "d", "e"], variables) == ["b", "c", "e", "d"]
     assert LOOKUP.hosts_of("verdict", ["b"], variables) == ["b"]
 
 
 def test_one_of_the_others_comes_with_those_that_are_looked_at_more_closely() -> None:
-    finished, bad = ({"gpu_node_plan": {}, "gpu_node_preflight": {"finished": done}} for done in (True, False))
-    variables = {"hostvars": {"a": finished, "b": bad, "c": finished}}
+    finished, bad = (
+        as_facts({"gpu_node_plan": {}, "gpu_node_preflight": {"finished": done}}) for done in (True, False)
+    )
+    variables = {"hostvars": {"a": finished, "b": bad, "c": finished}, "ansible_run_tags": ["all"]}
     assert LOOKUP.hosts_of("closer", ["a", "b", "c"], variables) == ["b", "a"]
     assert LOOKUP.hosts_of("closer", ["a", "c"], variables) == [] and LOOKUP.hosts_of("closer", ["b"], variables) == [
         "b"

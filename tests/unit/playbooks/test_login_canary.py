@@ -102,8 +102,10 @@ def test_an_address_is_asked_with_its_login_and_shown_without(tmp_path: Path, mi
     address = mirror if not path else mirror.replace(CANARY, CANARY + "-other")
     variables = {"preflight_space_percent": 0, **dict.fromkeys(ADDRESSES, address)}
     variables |= {"gpu_node": node, "gpu_node_plan": made, "verify_expected_gpu_count": 1}
+    facts = {name: f"{{{{ {name} }}}}" for name in ("gpu_node", "gpu_node_plan")}
     tasks = [
-        {"ansible.builtin.include_role": {"name": "gpuwright.node.preflight", "tasks_from": "host", "public": True}}
+        {"ansible.builtin.set_fact": {**facts, "cacheable": True}},
+        {"ansible.builtin.include_role": {"name": "gpuwright.node.preflight", "tasks_from": "host", "public": True}},
     ]
     tasks.append(
         {"ansible.builtin.debug": {"msg": "{{ [hostvars[inventory_hostname]] | preflight_problems | problem_table }}"}}

@@ -29,7 +29,8 @@ def program(folder: Path, name: str, lines: str, status: int = 0) -> None:
 def run(folder: Path, tasks: list[Any], node: dict[str, Any], plan: dict[str, Any]) -> str:
     """What ansible-playbook says about these tasks, on localhost; programs in `folder` come first."""
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}
-    play["vars"] = {"gpu_node": node, "gpu_node_plan": plan, "ansible_python_interpreter": sys.executable}
+    facts = {"gpu_node": node, "gpu_node_plan": plan}
+    play["vars"] = {"ansible_facts": facts, "ansible_python_interpreter": sys.executable}
     play["vars_files"] = [str(ROLE / "vars/main.yml")]
     (folder / "play.yml").write_text(json.dumps([play]))
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}

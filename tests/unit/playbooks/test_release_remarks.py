@@ -15,7 +15,7 @@ KERNELS = {
 def host(name: str, version: str, kernel: str = "", os_id: str = "rhel", family: str = "redhat") -> dict:
     system = {"id": os_id, "version": version, "major": int(version.split(".")[0]), "family": family}
     node = {"os": system, "kernel": {"running": kernel or KERNELS.get(version, "6.1.0-50-amd64")}}
-    return {"inventory_hostname": name, "gpu_node": node}
+    return {"inventory_hostname": name, "ansible_facts": {"gpu_node": node}}
 
 
 def said(*hosts: dict) -> list[tuple[str, str]]:
@@ -69,6 +69,7 @@ def test_an_update_that_is_half_done(version: str, kernel: str, words: str) -> N
 @pytest.mark.parametrize("asked", [True, False])
 def test_remarks_on_a_host_alone_come_first_and_those_on_releases_only_where_asked(asked: bool) -> None:
     row = {"problem": "somebody works there", "evidence": "", "next": "", "stops": False}
-    other = {**host("a", "8.9"), "gpu_node_preflight": {"rows": [row, {**row, "stops": True}]}}
+    other = host("a", "8.9")
+    other["ansible_facts"]["gpu_node_preflight"] = {"rows": [row, {**row, "stops": True}]}
     rows = releases.preflight_remarks(iter([other, host("b", "8.10")]), asked)
     assert [one["problem"][:20] for one in rows] == ["somebody works there", "Release 8.9 here, 8."][: 1 + asked]

@@ -54,7 +54,7 @@ def ask(answer: Any = None, **given: Any) -> tuple[dict[str, Any], Action]:
         "ansible_version": {"full": "2.16.19"},
         "playbook_dir": "/nowhere",
         "the_bundle": {},
-        "the_question": "{{ {'plan': gpu_node_plan.schema} }}",
+        "the_question": "{{ {'plan': ansible_facts.gpu_node_plan.schema} }}",
         # Defaults that are templates ask for plug-ins of the collection, which only Ansible itself finds by name.
         **{name: "" for name, default in defaults().items() if "{{" in str(default)},
         **given,
@@ -118,13 +118,13 @@ def test_what_a_bundle_has_for_the_plan_decides_what_is_settled(monkeypatch: pyt
 
     def use(path: Any, signer: str, host: str, question: dict[str, Any], now: Any) -> Any:
         questions.append((str(path), signer, host, question))
-        return ({"framework_pytorch_wheelhouse": "/wheels"} if question else {}), []
+        return ({"variables": {"framework_pytorch_wheelhouse": "/wheels"}} if question else {}), []
 
     monkeypatch.setattr(host_plan, "found_in_bundle", use)
     bundle = {"gpuwright_bundle": "/media", "the_bundle": {"path": "{{ gpuwright_bundle }}", "signer": "SHA256:x"}}
     facts = ask(**bundle)[0]["ansible_facts"]
     assert questions == [("/media", "SHA256:x", "a5-01", asked) for asked in ({}, {"plan": 1})]
-    assert facts["framework_pytorch_wheelhouse"] == "/wheels"
+    assert facts["gpu_node_bundle"] == {"variables": {"framework_pytorch_wheelhouse": "/wheels"}}
     plain = ask()[0]["ansible_facts"]["gpu_node_settled"]["inputs"]
     differ = {name for name, text in facts["gpu_node_settled"]["inputs"].items() if plain[name] != text}
     # The trainer is installed from the same wheels.
@@ -169,7 +169,7 @@ def test_the_words_of_a_node_are_no_template() -> None:
     result, _action = ask(probed(hostname="{{ 7 * 191 }}"))
     assert result["ansible_facts"]["gpu_node"]["hostname"] == "{{ 7 * 191 }}"
     action = Action({}, None)
-    action._known, action._facts = {"said": "{{ gpu_node.hostname }}"}, result["ansible_facts"]
+    action._known, action._facts = {"said": "{{ ansible_facts.gpu_node.hostname }}"}, result["ansible_facts"]
     assert action._value("said") == "{{ 7 * 191 }}"
 
 

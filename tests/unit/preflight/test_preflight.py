@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleError
 from ansible_collections.gpuwright.node.plugins.filter import problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run
 from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_rows as rows_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
+from given_facts import as_facts
 from gpuwright.preflight.host_checks import find_problems, read_facts
 from test_plan_questions import MATRIX, ask, make_host
 
@@ -255,14 +257,17 @@ def test_lists_that_apt_cannot_read_are_the_problem(rehearsal: dict[str, Any]) -
     found = {
         "inventory_hostname": "cut-off",
         "__preflight_lists": {"msg": "Failed to update apt cache: Failed to fetch http://mirror.example/InRelease"},
+        "gpu_node_preflight": {"rows": []},
         "__preflight_rehearsal": rehearsal,
         "gpu_node": node,
         "gpu_node_plan": plan(system="debian 12"),
     }
-    (row,) = problems.preflight_problems([found])
+    (row,) = problems.preflight_problems([as_facts(found)])
     assert row["stops"] and "http://mirror.example/InRelease" in row["problem"] and "dkms" not in row["problem"]
     found["__preflight_lists"] = {"changed": False}
-    assert [row["problem"][:9] for row in problems.preflight_problems([found])] == ["Packages:"] * ("msg" in rehearsal)
+    assert [row["problem"][:9] for row in problems.preflight_problems([as_facts(found)])] == ["Packages:"] * (
+        "msg" in rehearsal
+    )
 
 
 def test_all_problems_of_all_hosts_are_one_table() -> None:
@@ -280,13 +285,14 @@ def test_all_problems_of_all_hosts_are_one_table() -> None:
         },
         {
             "inventory_hostname": "stale",
+            "gpu_node_preflight": {"rows": []},
             "__preflight_rehearsal": dnf,
             "__preflight_checks": {"problems": [{"problem": "p", "evidence": "e", "next": "n", "stops": False}]},
             "gpu_node": host(),
             "gpu_node_plan": made,
         },
     ]
-    rows = problems.preflight_problems(hosts)
+    rows = problems.preflight_problems(map(as_facts, hosts))
     assert [row["host"] for row in rows] == ["away", "typo", "typo", "clash", "stale", "stale"]
     table = problems.problem_table(rows)
     assert table.startswith("5 problem(s) on 4 host(s). Nothing was changed.")
@@ -299,7 +305,9 @@ def test_all_problems_of_all_hosts_are_one_table() -> None:
 
 def lock_rows(holder: dict[str, Any] | None, damaged: str = "") -> list[dict[str, Any]]:
     rows = rows_of.lock_rows({"holder": holder, "damaged": damaged})
-    return problems.preflight_problems([{"inventory_hostname": "a5-01", "gpu_node_preflight": {"rows": rows}}])
+    return problems.preflight_problems(
+        [as_facts({"inventory_hostname": "a5-01", "gpu_node_preflight": {"rows": rows}})]
+    )
 
 
 def test_another_run_on_the_host_is_a_remark() -> None:
@@ -351,14 +359,18 @@ def test_work_on_the_gpus_is_the_row_that_is_busy() -> None:
         ([["a", "b"], ["b", "a"]], ["a", "b"]),
         ([["a", "b"], ["b"]], ["b"]),
         ([["a"], []], []),
-        ([["a"], None], []),
         ([["a"]], ["a"]),
         ([], []),
     ],
 )
-def test_what_is_wrong_on_every_host(hosts: list[list[str] | None], common: list[str]) -> None:
-    found: list[dict[str, Any]] = [{"rows": []} if lines is None else {"variables": lines} for lines in hosts]
+def test_what_is_wrong_on_every_host(hosts: list[list[str]], common: list[str]) -> None:
+    found = [as_facts({"gpu_node_preflight": {"variables": lines}}) for lines in hosts]
     assert problems.common_problems(found) == common
+    # One that an earlier play has left out was not asked, and is no reason to go on.
+    left_out = {"gpu_node_left_out": {"kind": "busy"}}
+    assert problems.common_problems([*found, left_out]) == common
+    with pytest.raises(AnsibleError, match=r"a9: the fact gpu_node_preflight is missing.*\[fact.missing\]"):
+        problems.common_problems([*found, {"inventory_hostname": "a9"}])
 
 
 def test_the_same_remarks_of_many_hosts_are_told_once() -> None:

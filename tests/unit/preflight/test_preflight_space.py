@@ -15,6 +15,7 @@ import pytest
 import yaml
 from ansible_collections.gpuwright.node.plugins.plugin_utils.package_lock import lock_path, read_wanted
 from conftest import REPOSITORY
+from given_facts import as_facts
 from gpuwright.preflight.host_checks import find_problems, read_facts
 from gpuwright.preflight.space import (
     largest_initramfs_mib,
@@ -92,7 +93,7 @@ def test_both_roles_mean_the_same_folder(tmp_path: Path, locked: bool, packages:
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
     settings = {"framework_pytorch_lock_file": "", "framework_pytorch_packages": packages}
     settings["framework_pytorch_locks_folder"] = locks
-    variables = json.dumps({"gpu_node_plan": made, **settings})
+    variables = json.dumps(as_facts({"gpu_node_plan": made, **settings}))
     command = [str(PLAYBOOK), "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml"), "-e", variables]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
     folders = {role: done.stdout.partition(f"{role}=")[2].partition("=")[0] for role in names}

@@ -36,12 +36,13 @@ def test_a_node_that_came_back(answer: dict, expected: str, code: int, words: st
     tasks = [task for task in yaml.safe_load(TASKS.read_text()) if "ansible.builtin.reboot" not in task]
     probe = next(task for task in tasks if "gpuwright.node.gpu_probe" in task)
     probe.update(retries=1, delay=0)
-    # Facts of a probe count more than an inventory, so the old node stands there.
-    known = {"gpu_node": node("old", None), "system_reboot_expected_module": expected}
+    # The old node is a fact, too, which that of the probe replaces.
+    before = {"ansible.builtin.set_fact": {"gpu_node": "{{ given }}", "cacheable": True}}
+    known = {"given": node("old", None), "system_reboot_expected_module": expected}
     known["ansible_python_interpreter"] = sys.executable
     inventory = tmp_path / "inventory.yml"
     inventory.write_text(yaml.safe_dump({"all": {"hosts": {"localhost": known}}}))
-    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [before, *tasks]}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
     text = PROBE.format(python=sys.executable, answer=json.dumps(answer))
     own_module(tmp_path, "gpu_probe", text)

@@ -61,7 +61,11 @@ def test_unattended_upgrades_leave_every_planned_package_alone(system: str) -> N
 def preference_of(plan: dict[str, Any]) -> list[str]:
     """The lines after the comment in the file that keeps apt to the planned driver."""
     text = content_of("system_driver/tasks/apt.yml", "__system_driver_preference")
-    return jinja2.Template(text, undefined=jinja2.StrictUndefined).render(gpu_node_plan=plan).splitlines()[1:]
+    return (
+        jinja2.Template(text, undefined=jinja2.StrictUndefined)
+        .render(ansible_facts={"gpu_node_plan": plan})
+        .splitlines()[1:]
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,8 +125,10 @@ def test_headers_do_not_bring_a_newer_kernel(system: str, version: str) -> None:
     found["metapackages"] = [metapackage] if version else []
     role = yaml.safe_load((REPOSITORY / "roles/system_kernel/vars/main.yml").read_text())
     facts = {
-        "gpu_node_plan": solve(MATRIX, make_host("V100", system, kernel=found), {}),
-        "gpu_node": {"os": {"family": "debian"}},
+        "ansible_facts": {
+            "gpu_node_plan": solve(MATRIX, make_host("V100", system, kernel=found), {}),
+            "gpu_node": {"os": {"family": "debian"}},
+        },
         "ansible_run_tags": ["system_kernel"],
         **role,
     }

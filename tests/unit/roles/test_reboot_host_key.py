@@ -98,7 +98,7 @@ def rebooted(folder: Path, said: str, seconds: int) -> subprocess.CompletedProce
     }
     host |= {
         "ansible_python_interpreter": sys.executable,
-        "gpu_node": node,
+        "given": node,
         "ansible_remote_tmp": str(folder / "far"),
     }
     host |= {
@@ -110,7 +110,8 @@ def rebooted(folder: Path, said: str, seconds: int) -> subprocess.CompletedProce
     (folder / "inventory.yml").write_text(yaml.safe_dump({"all": {"hosts": {"a5-01": host}}}))
     nobody_works(folder)
     roles = [{"role": str(ROLE)}]
-    play = {"hosts": "a5-01", "gather_facts": False, "roles": roles}
+    given = {"ansible.builtin.set_fact": {"gpu_node": "{{ given }}", "cacheable": True}}
+    play = {"hosts": "a5-01", "gather_facts": False, "pre_tasks": [given], "roles": roles}
     (folder / "play.yml").write_text(yaml.safe_dump([play]))
     program = str(Path(sys.executable).with_name("ansible-playbook"))
     done = subprocess.run(

@@ -74,12 +74,12 @@ def test_roles_hold_no_version_logic(file: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "when: gpu_node_plan.cuda.version is version('12', '<')",
-        "when: gpu_node.nvidia.loaded.version.split('.')[0] == '580'",
-        "when: gpu_node_plan.driver.branch | int >= 590",
-        "when: gpu_node_plan.python.version == '3.11'",
+        "when: ansible_facts.gpu_node_plan.cuda.version is version('12', '<')",
+        "when: ansible_facts.gpu_node.nvidia.loaded.version.split('.')[0] == '580'",
+        "when: ansible_facts.gpu_node_plan.driver.branch | int >= 590",
+        "when: ansible_facts.gpu_node_plan.python.version == '3.11'",
         "when: ansible_distribution == 'RedHat'",
-        "when: gpu_node.os.major >= 8",
+        "when: ansible_facts.gpu_node.os.major >= 8",
     ],
 )
 def test_version_logic_is_recognised(line: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
+from given_facts import as_facts
 from module_refusals import MODULE_REFUSALS, refusing_calls
 from role_refusals import NOT_FOLLOWED, refusing_tasks
 
@@ -109,7 +110,7 @@ def step(refusal: Refusal, number: int, applied: dict[str, Any]) -> dict[str, An
     tasks = yaml.safe_load((REPOSITORY / "roles" / refusal.role / "tasks" / refusal.file).read_text())
     [task] = [copy.deepcopy(task) for task in tasks if task["name"].startswith(refusal.task)]
     values = {**role_variables(refusal.role), **GIVEN, **refusal.given, **applied}
-    task["vars"] = {**values, **task.get("vars", {})}
+    task["vars"] = as_facts({**values, **task.get("vars", {})})
     said = {f"said_{number}": "{{ ansible_failed_result.msg }}"}
     return {"block": [task], "rescue": [{"ansible.builtin.set_fact": said}]}
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
+from given_facts import as_facts
 from own_collection import own_collection, own_module
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
@@ -71,7 +72,7 @@ class Site:
         known = {"__system_busy_poll_seconds": 0, "gpu_node_plan": {}, **variables}
         command = [str(PLAYBOOK), "-i", str(self.folder / "inventory.yml"), str(self.folder / "play.yml"), *arguments]
         done = subprocess.run(
-            [*command, "-e", json.dumps(known)],
+            [*command, "-e", json.dumps(as_facts(known))],
             cwd=REPOSITORY,
             env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
             capture_output=True,

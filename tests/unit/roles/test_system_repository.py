@@ -79,7 +79,7 @@ class Site:
     def run(self, family: str, *arguments: str, **variables: Any) -> int:
         python = SYSTEM_PYTHON if family == "debian" else sys.executable
         known = {
-            "gpu_node": {"os": {"family": family}},
+            "ansible_facts": {"gpu_node": {"os": {"family": family}}},
             "system_repository_id": "vendor",
             "system_repository_url": self.address(""),
             "system_repository_key_url": self.address("key"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
+from given_facts import as_facts
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 
@@ -43,7 +44,7 @@ def test_an_account_of_somebody_else_stops(tmp_path: Path, line: str, variables:
     }
     command = [str(PLAYBOOK), "--check", "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml")]
     done = subprocess.run(
-        [*command, "-e", json.dumps(known)],
+        [*command, "-e", json.dumps(as_facts(known))],
         cwd=REPOSITORY,
         env={**os.environ, "ANSIBLE_NOCOLOR": "1", "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
         capture_output=True,
@@ -66,7 +67,7 @@ def test_researchers_are_let_in_and_none_is_made(tmp_path: Path, wanted: list[st
     known = {"gpu_node_plan": {}, "system_training_researchers": wanted, "system_training_group": "root"}
     command = [str(PLAYBOOK), "--check", "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml")]
     done = subprocess.run(
-        [*command, "-e", json.dumps({**known, "ansible_python_interpreter": sys.executable})],
+        [*command, "-e", json.dumps(as_facts({**known, "ansible_python_interpreter": sys.executable}))],
         cwd=REPOSITORY,
         env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
         capture_output=True,

@@ -172,7 +172,10 @@ def roles_of(playbook: str) -> list[dict[str, Any]]:
 def test_the_playbooks_leave_out_what_is_settled(playbook: str) -> None:
     for role in roles_of(playbook):
         name = role["role"].rpartition(".")[2]
-        assert name in inputs.SETTLING and role["when"] == f"'{name}' not in gpu_node_settled.roles | default([])"
+        assert (
+            name in inputs.SETTLING
+            and role["when"] == f"'{name}' not in ansible_facts.gpu_node_settled.roles | default([])"
+        )
 
 
 def test_every_settling_role_is_in_a_playbook_and_in_its_order() -> None:

@@ -86,7 +86,9 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 def record(*settled_before: str) -> dict[str, Any]:
     plugin = lookups.LookupModule()
     decision = {"roles": list(settled_before), "inputs": CHECKSUMS}
-    return plugin.run([], {"inventory_hostname": "n", "gpu_node_settled": decision}, want="record")[0]
+    return plugin.run([], {"inventory_hostname": "n", "ansible_facts": {"gpu_node_settled": decision}}, want="record")[
+        0
+    ]
 
 
 def test_what_ran_without_a_change_is_recorded() -> None:

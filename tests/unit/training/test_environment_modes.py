@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
+from given_facts import as_facts
 from gpuwright.host.tree_modes import wrong_modes
 from own_collection import own_collection, own_module
 
@@ -163,7 +164,7 @@ class Environment:
         play = {"hosts": "localhost", "gather_facts": False, "become": False, "tasks": [role]}
         play["roles"] = [{"role": "gpuwright.node.preflight", "when": False}]
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
-        (self.folder / "vars.json").write_text(json.dumps(known))
+        (self.folder / "vars.json").write_text(json.dumps(as_facts(known)))
         command = [str(PLAYBOOK), "-i", "localhost,", "-c", "local", str(self.folder / "play.yml"), *arguments]
         environment = {name: text for name, text in os.environ.items() if not name.startswith("PIP_")}
         done = subprocess.run(

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import REPOSITORY
+from given_facts import as_facts
 from test_environment_modes import PLAYBOOK, copying_python, make_wheel, nobody_works, pack_wheel
 
 ROLES = {
@@ -72,7 +73,7 @@ class Node:
         words = next(play.get("vars", {}) for play in site if "framework.yml" in str(play))
         plays = [self.play(layer, words if len(layers) > 1 else {}) for layer in layers]
         (self.folder / "play.yml").write_text(yaml.safe_dump(plays))
-        (self.folder / "vars.json").write_text(json.dumps(known))
+        (self.folder / "vars.json").write_text(json.dumps(as_facts(known)))
         command = [str(PLAYBOOK), "-i", "localhost,", "-c", "local", str(self.folder / "play.yml"), "--tags", tags]
         done = subprocess.run(
             [*command, "-e", f"@{self.folder}/vars.json", *["--check"] * check],

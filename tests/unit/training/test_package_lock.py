@@ -25,6 +25,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.package_lock import
     read_wanted,
 )
 from conftest import REPOSITORY
+from given_facts import as_facts
 from test_environment_modes import PLAYBOOK, Environment, made, quick
 
 __all__ = ["made", "quick"]
@@ -280,7 +281,7 @@ def test_packages_that_nobody_has_locked_stop_the_role(tmp_path: Path, entry: st
     play = {"hosts": "localhost", "gather_facts": False, "become": False, "vars_files": files, "tasks": [task]}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
     command = [str(PLAYBOOK), "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml")]
-    command += ["-e", json.dumps(variables)]
+    command += ["-e", json.dumps(as_facts(variables))]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode != 0

@@ -94,7 +94,7 @@ def test_the_role_keeps_the_plan_while_a_gpu_is_missing(tmp_path: Path) -> None:
 
     def run(plan: dict, gpus: list, **changes: object) -> str:
         known = {"__verify_expectations": wanted(plan, **changes), "__verify_expectations_file": str(file)}
-        known.update(gpu_node={"gpus": gpus}, ansible_python_interpreter=sys.executable)
+        known.update(ansible_facts={"gpu_node": {"gpus": gpus}}, ansible_python_interpreter=sys.executable)
         (tmp_path / "vars.json").write_text(json.dumps(known))
         command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "localhost,", "play.yml"]
         command[-1] = str(tmp_path / "play.yml")

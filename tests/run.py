@@ -333,6 +333,12 @@ def world(suite: Suite) -> None:
         pytest_suite(suite, "world", sys.executable, "tests/world")
 
 
+def cores(suite: Suite) -> None:
+    """The installed artefact under each ansible-core that it claims, or under those that CORE names."""
+    if fleet_ready(suite):
+        pytest_suite(suite, "cores", sys.executable, "tests/cores")
+
+
 def container(suite: Suite) -> None:
     """The image needs podman and the fleet's wheels, but none of its hosts."""
     if call("tests/fleet/install-packages"):
@@ -387,6 +393,7 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "interruptions": interruptions,
     "faults": faults,
     "world": world,
+    "cores": cores,
     "container": container,
     "schedulers": schedulers,
     "real": real,
@@ -398,7 +405,7 @@ SUITES: dict[str, Callable[[Suite], None]] = {
 }
 NEEDS_FLEET = (
     *("molecule", "collection", "system", "interruptions"),
-    *("faults", "world", "real", "systems", "container", "schedulers"),
+    *("faults", "world", "cores", "real", "systems", "container", "schedulers"),
 )
 # `all`: one round after the other, and in a round its chains at once, each of which runs one kind after the other. A
 # kind with hosts waits for them so often that it leaves half a core and more. Other kinds are lanes besides `all`,

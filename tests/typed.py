@@ -23,6 +23,7 @@ ALONE = (
     "burn_in",
     "collection",
     "container",
+    "cores",
     "deep",
     "faults",
     "gpu",

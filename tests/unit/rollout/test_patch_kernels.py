@@ -15,6 +15,7 @@ from left_out_site import Site, reached
 from rollout_site import table
 from test_patch_runs import Patches, remember
 
+NODE = "{{ ansible_facts.gpu_node | combine(%s, recursive=true) }}"
 ROLE = REPOSITORY / "roles/patch"
 OLD, NEW, OTHER = "6.1.0-50-cloud-amd64", "6.1.0-56-cloud-amd64", "6.1.0-56-amd64"
 CLOUD = {
@@ -45,8 +46,10 @@ def due(family: str, kernel: dict[str, Any], **facts: Any) -> dict[str, Any]:
     """What the role would remember for these answers of the package manager."""
     variables = {
         **yaml.safe_load((ROLE / "vars/main.yml").read_text()),
-        "gpu_node": {"os": {"family": family}, "kernel": {"running": facts.pop("running", kernel["newest"])}},
-        "gpu_node_plan": {"kernel": kernel},
+        "ansible_facts": {
+            "gpu_node": {"os": {"family": family}, "kernel": {"running": facts.pop("running", kernel["newest"])}},
+            "gpu_node_plan": {"kernel": kernel},
+        },
         "patch_updates": "security",
         "__patch_held": False,
         **facts,
@@ -129,7 +132,11 @@ def patches(tmp_path: Path) -> Patches:
     # Ends as it began, or with what the site's own step says.
     made.site.tasks(
         "system_reboot",
-        [remember(gpu_node="{{ gpu_node | combine({'kernel': came_up | default({})}, recursive=true) }}")],
+        [
+            remember(
+                gpu_node="{{ ansible_facts.gpu_node | combine({'kernel': came_up | default({})}, recursive=true) }}"
+            )
+        ],
     )
     return made
 
@@ -207,7 +214,9 @@ def test_a_release_whose_files_were_replaced_counts_by_its_build(patches: Patche
     steps = yaml.safe_load((patches.folder / "roles/patch/tasks/kernel.yml").read_text())
     newer = {"kernel": {"owners": {OLD: {"package": f"linux-image-{OLD}", "version": "6.1.176-2"}}}}
     place = next(index for index, task in enumerate(steps) if "gpuwright.node.gpu_probe" in task)
-    steps[place] = remember(gpu_node="{{ gpu_node | combine(" + json.dumps(newer) + ", recursive=true) }}")
+    steps[place] = remember(
+        gpu_node="{{ ansible_facts.gpu_node | combine(" + json.dumps(newer) + ", recursive=true) }}"
+    )
     patches.site.tasks("patch", steps, "kernel.yml")
     if build.endswith("-1"):
         assert "[patch.panic]" in text_of(patches)

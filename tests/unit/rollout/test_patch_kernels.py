@@ -132,11 +132,7 @@ def patches(tmp_path: Path) -> Patches:
     # Ends as it began, or with what the site's own step says.
     made.site.tasks(
         "system_reboot",
-        [
-            remember(
-                gpu_node="{{ ansible_facts.gpu_node | combine({'kernel': came_up | default({})}, recursive=true) }}"
-            )
-        ],
+        [remember(gpu_node=NODE % "{'kernel': came_up | default({})}")],
     )
     return made
 
@@ -214,9 +210,7 @@ def test_a_release_whose_files_were_replaced_counts_by_its_build(patches: Patche
     steps = yaml.safe_load((patches.folder / "roles/patch/tasks/kernel.yml").read_text())
     newer = {"kernel": {"owners": {OLD: {"package": f"linux-image-{OLD}", "version": "6.1.176-2"}}}}
     place = next(index for index, task in enumerate(steps) if "gpuwright.node.gpu_probe" in task)
-    steps[place] = remember(
-        gpu_node="{{ ansible_facts.gpu_node | combine(" + json.dumps(newer) + ", recursive=true) }}"
-    )
+    steps[place] = remember(gpu_node=NODE % json.dumps(newer))
     patches.site.tasks("patch", steps, "kernel.yml")
     if build.endswith("-1"):
         assert "[patch.panic]" in text_of(patches)

@@ -68,6 +68,7 @@ def identity(question: Mapping[str, Any]) -> dict[str, str]:
         "cuDNN": words(plan["cudnn"]["packages"] or [plan["cudnn"]["wheel"]]),
         "NCCL": words(plan["nccl"]["packages"]),
         "Python": plan["python"]["version"],
+        "Python packages": words(sorted(plan["python"]["packages"])),
         "PyTorch": f"{plan['pytorch']['version']} {plan['pytorch']['build']}",
         "Python environment": question["environment"],
         "other packages": words(sorted(question["packages"])),

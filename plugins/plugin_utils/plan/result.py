@@ -51,7 +51,8 @@ def describe(
     plan["dcgm"] = _dcgm(matrix, family, facts, answer.get("driver"))
     plan["python"] = {
         "version": python.pins["python"],
-        "packages": list(python.row["packages"]),
+        # torch.compile builds code on the node, so its headers are of no use without a compiler.
+        "packages": [*python.row["packages"], *family["compiler"]],
         "executable": python.row["executable"],
     }
     tensorflow = answer["tensorflow"].pins["tensorflow"] if "tensorflow" in answer else ""

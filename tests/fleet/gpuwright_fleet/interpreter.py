@@ -22,6 +22,7 @@ print(json.dumps({
     "version": sys.version,
     "program": sysconfig.get_config_var("BINDIR") + "/python%d.%d" % sys.version_info[:2],
     "library": sysconfig.get_path("stdlib"),
+    "headers": sysconfig.get_path("include"),
     "shared": sysconfig.get_config_var("LIBDIR") + "/" + shared if shared else "",
     "wheels": sysconfig.get_config_var("WHEEL_PKG_DIR") or "",
 }))
@@ -31,7 +32,7 @@ UNWANTED = ("__pycache__", "test", "idlelib", "tkinter", "turtledemo", "site-pac
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python of this machine: `sys.version`, program, standard library, and the shared library or "".
+    """A Python of this machine: `sys.version`, program, standard library, headers, and the shared library or "".
 
     wheels  folder of the distribution in which ensurepip finds pip's wheel, "" where it has its own
     """
@@ -39,6 +40,7 @@ class Interpreter:
     version: str
     program: Path
     library: Path
+    headers: Path
     shared: str
     wheels: str
 
@@ -56,11 +58,13 @@ def find_python(version: str) -> Interpreter:
         answer = subprocess.run([name, "-I", "-c", QUESTION], capture_output=True, text=True)
         if answer.returncode == 0:
             told = json.loads(answer.stdout)
-            program, library = Path(told["program"]), Path(told["library"])
-            return Interpreter(told["version"], program, library, told["shared"], told["wheels"])
+            program, library, headers = (Path(told[name]) for name in ("program", "library", "headers"))
+            if (headers / "Python.h").is_file():
+                return Interpreter(told["version"], program, library, headers, told["shared"], told["wheels"])
     raise FleetError(
         f"The stand-in of EL 10 is made with this machine's Python {version}, and none was found that can make "
-        f"environments (venv, ensurepip, ssl). Install Python {version} with its venv, or use fleets without EL 10."
+        f"environments (venv, ensurepip, ssl) and has its headers. Install Python {version} with these, or use fleets "
+        "without EL 10."
     )
 
 
@@ -71,6 +75,8 @@ def copy_python(found: Interpreter, version: str, root: Path) -> None:
     library = root / f"usr/lib/python{version}"
     shutil.copytree(found.library, library, symlinks=True, ignore=shutil.ignore_patterns(*UNWANTED))
     (library / "site-packages").mkdir()
+    # Of python3-devel, whose stand-in is a name like that of python3.
+    shutil.copytree(found.headers, root / f"usr/include/python{version}")
     if found.shared:
         (root / "usr/lib64").mkdir(parents=True, exist_ok=True)
         shutil.copy(found.shared, root / "usr/lib64")

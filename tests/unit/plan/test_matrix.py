@@ -207,3 +207,28 @@ def test_the_stand_in_repositories_have_what_the_reference_plan_installs() -> No
     wanted += [re.sub(r"-9\.10\.2\.21-1$", "", package) for package in plan["cudnn"]["packages"]]
     assert [package for package in wanted if package not in offered] == []
     assert plan["driver"]["stream"] in fleet["modules"][0]["streams"]
+
+
+PYTHONS = [
+    (name, version, family["format"], row["packages"], family["compiler"])
+    for name, family in MATRIX["os_families"].items()
+    for version, row in family["pythons"].items()
+]
+
+
+@pytest.mark.parametrize("family, version, form, packages, compiler", PYTHONS)
+def test_every_python_comes_with_its_headers_and_a_compiler(
+    family: str, version: str, form: str, packages: list[str], compiler: list[str]
+) -> None:
+    """Triton, which torch.compile needs, builds C with Python.h where it runs; Inductor and extensions build C++."""
+    assert f"{packages[0]}{'-devel' if form == 'rpm' else '-dev'}" in packages
+    assert set(compiler) == ({"gcc", "gcc-c++"} if form == "rpm" else {"gcc", "g++"})
+
+
+@pytest.mark.parametrize("release", MATRIX["os_releases"], ids=lambda row: f"{row['id']} {row['version']}")
+def test_every_release_plans_the_headers_and_a_compiler(release: dict[str, Any]) -> None:
+    """Whatever its cards, with the plan's own choice of a Python."""
+    card = "T4" if release["family"] in ("debian13", "el10") else "V100"
+    python = ask(card, f"{release['id']} {release['version']}")["python"]
+    family = MATRIX["os_families"][release["family"]]
+    assert python["packages"] == [*family["pythons"][python["version"]]["packages"], *family["compiler"]]

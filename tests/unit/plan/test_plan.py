@@ -86,7 +86,7 @@ def test_the_plan_of_the_reference_machine() -> None:
     assert plan["nccl"] == {"version": "", "packages": []}
     assert plan["python"] == {
         "version": "3.11",
-        "packages": ["python3.11", "python3.11-pip"],
+        "packages": ["python3.11", "python3.11-pip", "python3.11-devel", "gcc", "gcc-c++"],
         "executable": "/usr/bin/python3.11",
     }
     assert plan["pytorch"] == {

@@ -13,7 +13,6 @@ import shutil
 import sys
 from dataclasses import replace
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
@@ -53,7 +52,7 @@ def examine(config: Config) -> list[Row]:
     """All rows for training with this configuration; whatever is broken becomes a row."""
     rows = [Row(OK, "Python", f"{platform.python_version()} in {sys.prefix}")]
     rows += map(library, LIBRARIES)
-    for part in (torch_version, devices, precision, compiler, loading):
+    for part in (torch_version, devices, precision, compiling, loading):
         try:
             rows += part(config)
         # A broken installation fails in more ways than ImportError: a missing symbol, a wrong processor.
@@ -121,16 +120,20 @@ def capabilities(config: Config) -> list:
     return sorted({torch.cuda.get_device_capability(gpu) for gpu in range(torch.cuda.device_count())})
 
 
-def compiler(config: Config) -> Iterator[Row]:
-    """What torch.compile needs: triton on a GPU, a C++ compiler on a CPU."""
-    on_gpu = capabilities(config) != [None]
-    program = os.environ.get("CXX", "g++").split()[0]
-    able = find_spec("triton") is not None if on_gpu else shutil.which(program) is not None
-    if able:
-        yield Row(OK, "torch.compile", "triton" if on_gpu else program)
-    else:
-        lacking = "triton" if on_gpu else f"the C++ compiler {program}"
-        yield Row(WARN, "torch.compile", f"lacks {lacking}; eager mode works", f"install {lacking}")
+def compiling(config: Config) -> Iterator[Row]:
+    """Whether torch.compile can build what it needs: something small is really built and used."""
+    from .compiling.faults import action_for
+    from .compiling.program import try_compiling
+
+    record = try_compiling("cpu" if capabilities(config) == [None] else "cuda")
+    bad = [step for step in record["steps"] if step["fault"]]
+    for step in bad:
+        words = f"{step['what']} cannot be built and used: {step['words']}; eager mode works"
+        yield Row(WARN, "torch.compile", words, action_for(step["fault"]))
+    if not bad:
+        tried = ", ".join(step["what"] for step in record["steps"])
+        left_out = "".join(f"; {name}: {why}" for name, why in record["left_out"].items())
+        yield Row(OK, "torch.compile", f"built and used {tried}{left_out}")
 
 
 def loading(config: Config) -> Iterator[Row]:

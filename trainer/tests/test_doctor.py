@@ -88,6 +88,7 @@ def test_pinning_environment_missing_compiler_full_disk(no_gpu: None, monkeypatc
     found = rows()
     assert found["CPUs"].status == found["torch.compile"].status == found["run_dir"].status == "WARN"
     assert "GOMP_CPU_AFFINITY=0-3" in found["CPUs"].value and "no-such-compiler" in found["torch.compile"].value
+    assert found["torch.compile"].action == "unset CC and CXX, or give each the name of one program without options"
     assert "5 MiB free" in found["run_dir"].value
 
 

@@ -71,7 +71,8 @@ FILES = (
     "/usr/local/bin/gpu-tune",
 )
 # Folders that are the toolkit's alone, with all that is in them: they are removed and never put back.
-OWN_TREES = ("/usr/local/lib/gpuwright", "/opt/gpuwright/venvs")
+# The last is made by systemd, for the code that training compiles.
+OWN_TREES = ("/usr/local/lib/gpuwright", "/opt/gpuwright/venvs", "/var/cache/gpuwright-training")
 # Files in FOLDER are its records, which go last.
 OWN_NAME = re.compile(r".*gpuwright.*|gpu-(run|job|doctor|tune)|(train-gan|gpu-job)@.*")
 # Files that roles write under names which the distribution or NVIDIA gives them.

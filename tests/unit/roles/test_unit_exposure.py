@@ -142,6 +142,16 @@ def test_the_training_keeps_what_cuda_nccl_and_the_compiler_need(name):
         assert needed not in forbidden
 
 
+@pytest.mark.parametrize("name", [TRAINING, JOB])
+def test_compiled_code_has_a_folder_that_can_be_written_and_run_from(name):
+    """Triton's own place is the home folder, which ProtectSystem=strict closes, or ProtectHome= hides."""
+    found = settings(name)
+    assert found["CacheDirectory"] == ["gpuwright-training"] and found["CacheDirectoryMode"] == ["0700"]
+    told = dict(value.split("=", 1) for value in found["Environment"] if value[0] != '"')
+    for variable in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR"):
+        assert told[variable].startswith("/var/cache/gpuwright-training/")
+
+
 def test_nodes_are_made_before_a_service_that_cannot_make_them():
     for name in (TRAINING, JOB, "gpuwright-cdi.service"):
         head = UNITS[name].split("[Service]")[0]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m gan_trainer.smoke: a short real training in float32 and in mixed precision on every GPU, or on the CPU.
 
-Then one over all of them at once with DistributedDataParallel; two processes stand for them on a CPU.
+Then one over all of them at once with DistributedDataParallel; two processes stand for them on a CPU. At last something
+small is compiled, as torch.compile does.
 Prints one line of JSON. Exit codes: 0 no problems, 1 problems, 2 wrong command line.
 """
 
@@ -39,10 +40,11 @@ def read_limits() -> dict[str, str]:
 def smoke(device: str, steps: int) -> dict[str, Any]:
     """The report; whatever goes wrong becomes one of its `problems`."""
     report: dict[str, Any] = {"schema": 1, "torch": None, "cuda": None, "device": device, "steps": steps}
-    report.update(devices=[], parallel=None, limits=read_limits(), problems=[])
+    report.update(devices=[], parallel=None, compile=None, limits=read_limits(), problems=[])
     try:
         import torch
 
+        from ..compiling.program import try_compiling
         from .parallel import prepare_parallel, try_parallel
         from .run import choose_amp, list_targets, try_target
     # A broken installation fails in more ways than ImportError: a missing symbol, a wrong processor.
@@ -67,6 +69,8 @@ def smoke(device: str, steps: int) -> dict[str, Any]:
     if targets:
         report["parallel"], problems = try_parallel(targets, choose_amp(targets[0].capability), steps)
         report["problems"] += problems
+        # Its problems are judged by a check of their own: eager mode trains without it.
+        report["compile"] = try_compiling(device)
     return report
 
 

@@ -126,13 +126,13 @@ def compiling(config: Config) -> Iterator[Row]:
     from .compiling.program import try_compiling
 
     record = try_compiling("cpu" if capabilities(config) == [None] else "cuda")
-    bad = [step for step in record["steps"] if step["fault"]]
+    bad = [step for step in record["steps"] if step["fault"] != "none"]
     for step in bad:
         words = f"{step['what']} cannot be built and used: {step['words']}; eager mode works"
         yield Row(WARN, "torch.compile", words, action_for(step["fault"]))
     if not bad:
         tried = ", ".join(step["what"] for step in record["steps"])
-        left_out = "".join(f"; {name}: {why}" for name, why in record["left_out"].items())
+        left_out = "".join(f"; not {part['name']}: {part['why']}" for part in record["left_out"])
         yield Row(OK, "torch.compile", f"built and used {tried}{left_out}")
 
 

@@ -186,6 +186,7 @@ SHOWN_IN = (
     ("host.infiniband", "rate"),
     ("host.disks", "name"),
     ("runtime.ranks", "name"),
+    ("smoke.compile", "what"),
     ("driver.packages", "name"),
     ("driver.source", "name"),
     # Its number is what is compared.
@@ -248,7 +249,7 @@ def test_a_check_that_breaks_is_unknown():
 def test_without_a_smoke_test_its_check_is_unknown():
     records = run_checks(healthy_node.readings(), healthy_node.expectations(), None)
     unknown = {r["id"]: r["message"] for r in records if r["status"] == UNKNOWN}
-    assert set(unknown) == {"smoke.amp", "smoke.speed_ratio", "smoke.sandbox", "model.limits"}
+    assert set(unknown) == {"smoke.amp", "smoke.speed_ratio", "smoke.compile", "smoke.sandbox", "model.limits"}
     assert all("no smoke test was run" in message for message in unknown.values())
 
 

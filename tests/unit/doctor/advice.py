@@ -86,6 +86,7 @@ NOT_ALONE = {
     "gpu.mig_errors": "not tried: as gpu.channel_repair, of a card with slices",
     "gpu.fabric_domain": "not tried: as gpu.fabric",
     "runtime.ranks": "not tried alone: it needs running ranks; tests/unit/launch/test_gpu_run_check.py simulates them",
+    "smoke.compile": "not tried alone: trainer/tests/compiling takes the headers and the compiler away",
     "gpu.performance_state": "not tried: as gpu.clocks, of a card whose memory has one clock",
     **{check_id: why for part in healthy_node.PARTS for check_id, why in getattr(part, "NOT_TRIED", {}).items()},
 }

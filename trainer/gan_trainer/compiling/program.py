@@ -54,23 +54,23 @@ def choose_steps(device: str) -> tuple[str, ...]:
 
 
 def try_compiling(device: str, seconds: float = SECONDS) -> dict[str, Any]:
-    """`{device, steps: [{name, what, fault, words, seconds}], left_out: {name: why}, problems: [sentence]}`.
+    """`{device, steps: [{name, what, fault, words, seconds}], left_out: [{name, why}], problems: [sentence]}`.
 
-    fault is "" or a code (faults.py), words its sentence. Never raises.
+    fault is "none" or a code (faults.py), words its sentence. Never raises.
     """
-    record: dict[str, Any] = {"device": device, "steps": [], "left_out": {}, "problems": []}
+    record: dict[str, Any] = {"device": device, "steps": [], "left_out": [], "problems": []}
     for name in choose_steps(device):
         if name == "torch.compile" and record["problems"]:
-            record["left_out"][name] = "what it needs cannot be built"
+            record["left_out"].append({"name": name, "why": "what it needs cannot be built"})
             continue
         start = time.monotonic()
         fault = try_step(name, device, seconds)
         if fault.code == LEFT_OUT:
-            record["left_out"][name] = fault.words
+            record["left_out"].append({"name": name, "why": fault.words})
             continue
         took = round(time.monotonic() - start, 3)
-        what = STEPS[name].what
-        record["steps"].append({"name": name, "what": what, "fault": fault.code, "words": fault.words, "seconds": took})
+        what, code = STEPS[name].what, fault.code or "none"
+        record["steps"].append({"name": name, "what": what, "fault": code, "words": fault.words, "seconds": took})
         if fault.code:
             record["problems"].append(f"{what} cannot be built and used: {fault.words}")
     return record

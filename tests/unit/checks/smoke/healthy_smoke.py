@@ -22,6 +22,29 @@ SMOKE: dict[str, Any] = {
         }
     ],
     "parallel": None,
+    "compile": {
+        "device": "cuda",
+        "steps": [
+            {"name": "triton", "what": "Triton's helper in C", "fault": "none", "words": "", "seconds": 1.2},
+            {"name": "extension", "what": "a Python extension in C++", "fault": "none", "words": "", "seconds": 0.9},
+            {
+                "name": "torch.compile",
+                "what": "a function under torch.compile",
+                "fault": "none",
+                "words": "",
+                "seconds": 21.0,
+            },
+            {
+                "name": "nvrtc",
+                "what": "a function that PyTorch compiles by NVRTC",
+                "fault": "none",
+                "words": "",
+                "seconds": 3.1,
+            },
+        ],
+        "left_out": [],
+        "problems": [],
+    },
     "limits": {"memlock": "infinity", "files": "1048576"},
     "sandbox": "train-gan@.service",
     "sandbox_because": "all 15 settings of train-gan@.service",

@@ -15,11 +15,20 @@ LAST: Changes = {("smoke", "busy"): ALICE, ("smoke", "age_s"): 7300}
 # The last one was told to run on the CPU, this one on the cards: it says nothing about them.
 LAST_ON_CPU: Changes = {("smoke",): {**ON_CPU, "busy": ALICE, "age_s": 63}}
 LAST_CHECK: Changes = {("smoke", "check_mode"): True, ("smoke", "age_s"): 7300}
+COMPILE = healthy_node.SMOKE["compile"]
+TRITON, EXTENSION, COMPILED, _NVRTC = COMPILE["steps"]
+STEPS = ("smoke", "compile", "steps")
+LEFT_OUT = {"name": "torch.compile", "why": "not supported on Python 3.11"}
+OLD = ("probe", "gpus", 0, "compute_capability")
 PARALLEL = healthy_node.OTHER_NODES["smoke.parallel"]["smoke", "parallel"]
 
 
 def parallel(**changes: object) -> Changes:
     return {("smoke", "parallel"): {**PARALLEL, **changes}}
+
+
+def fault(number: int, code: str, words: str = "why") -> Changes:
+    return {(*STEPS, number, "fault"): code, (*STEPS, number, "words"): words}
 
 
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
@@ -95,4 +104,62 @@ ROWS = [
     ("smoke.parallel", parallel(), {"smoke_device": "cpu"}, FAIL, "it ran over nccl"),
     ("smoke.sandbox", {("smoke", "sandbox"): None}, {}, WARN, "run without the service's sandbox: all 15"),
     ("smoke.sandbox", {("smoke", "sandbox"): "somewhere"}, {}, UNKNOWN, "is not a service"),
+    ("smoke.compile", {}, {}, PASS, "Triton's helper in C, a Python extension in C++, a function under torch.compile"),
+    ("smoke.compile", {("smoke", "age_s"): 7300}, {}, PASS, "by NVRTC, 2 hours ago"),
+    (
+        "smoke.compile",
+        fault(0, "no-headers", "Python.h is missing"),
+        {},
+        FAIL,
+        "helper in C cannot be built and used: Pyth",
+    ),
+    ("smoke.compile", fault(0, "no-compiler"), {}, FAIL, "Triton's helper in C cannot be built and used: why"),
+    ("smoke.compile", fault(0, "no-libcuda"), {}, FAIL, "why"),
+    (
+        "smoke.compile",
+        fault(1, "noexec", "mounted with noexec"),
+        {},
+        FAIL,
+        "extension in C++ cannot be built and used: mou",
+    ),
+    ("smoke.compile", fault(1, "cache"), {}, FAIL, "why"),
+    ("smoke.compile", fault(1, "full"), {}, FAIL, "why"),
+    ("smoke.compile", fault(1, "bad-cc"), {}, FAIL, "why"),
+    ("smoke.compile", fault(1, "other-machine"), {}, FAIL, "why"),
+    ("smoke.compile", fault(1, "of a newer trainer"), {}, FAIL, "why"),
+    ("smoke.compile", {**fault(2, "other", "off by 2"), OLD: "9.0"}, {}, FAIL, "off by 2"),
+    ("smoke.compile", fault(2, "other", "off by 2"), {}, WARN, "Triton supports compute capability 8.0 and newer"),
+    ("smoke.compile", fault(2, "timeout"), {}, FAIL, "why"),
+    (
+        "smoke.compile",
+        {
+            STEPS: [TRITON, EXTENSION],
+            ("smoke", "compile", "left_out"): [LEFT_OUT],
+        },
+        {},
+        PASS,
+        "without torch.compile: not supported on Python 3.11",
+    ),
+    ("smoke.compile", {STEPS: [TRITON, EXTENSION]}, {}, UNKNOWN, "not tried: torch.compile"),
+    ("smoke.compile", {STEPS: [EXTENSION, COMPILED]}, {}, UNKNOWN, "not tried: triton"),
+    ("smoke.compile", {STEPS: []}, {}, UNKNOWN, "not tried: triton, extension, torch.compile"),
+    ("smoke.compile", {("smoke", "compile"): None}, {}, UNKNOWN, "the smoke test compiled nothing"),
+    ("smoke.compile", {("smoke", "compile", "device"): "cpu"}, {}, UNKNOWN, "compiled for cpu, not for cuda"),
+    (
+        "smoke.compile",
+        {("smoke",): {**ON_CPU, "compile": {**COMPILE, "device": "cpu", "steps": [EXTENSION]}}},
+        {"smoke_device": "cpu"},
+        PASS,
+        "a Python extension in C++",
+    ),
+    # The report of a trainer that compiled nothing yet.
+    (
+        "smoke.compile",
+        {("smoke",): {name: value for name, value in healthy_node.SMOKE.items() if name != "compile"}},
+        {},
+        UNKNOWN,
+        "compile",
+    ),
+    ("smoke.compile", {**LAST}, {}, SKIP, f"in use: {ALICE}; the last one, 2 hours ago, ended with PASS"),
+    ("smoke.compile", {**LAST, **fault(0, "no-headers")}, {}, FAIL, "why, 2 hours ago; now the smoke test was not run"),
 ]

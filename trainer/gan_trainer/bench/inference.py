@@ -11,7 +11,10 @@ from typing import Any, Callable, NamedTuple, Sequence
 import torch
 from torch import Tensor, nn
 
+from ..engine.compiled import in_one_line
 from ..runs.samples import sizes
+from .conditions import NotAsNamed, cudnn_works, runs_compiled
+from .ladder import NEEDS_GPU
 from .timing import synchronise
 
 LATENCY_RUNS, THROUGHPUT_RUNS, WARM_UP = 50, 10, 3
@@ -85,7 +88,8 @@ WAYS = (
 def bench_inference(
     generator: nn.Module, shape: int | Sequence[int], device: torch.device, compile_on_cpu: bool = False
 ) -> list[dict[str, Any]]:
-    """Rows `{name, latency_ms, latency_p95_ms, images_per_s, difference}`; None if a GPU is needed.
+    """Rows `{name, latency_ms, latency_p95_ms, images_per_s, difference, not_run}`; all numbers None, and not_run the
+    reason, where a way needs a GPU, fails, or does not do what its name says.
 
     Latency is for one image, throughput for batches of 64. `difference` is the largest one of a pixel in [-1, 1] from
     eager float32. The generator is in eval mode and float32.
@@ -101,23 +105,41 @@ def bench_inference(
     rows = []
     for way in WAYS:
         row: dict[str, Any] = {"name": way.name, **dict.fromkeys(("latency_ms", "latency_p95_ms", "images_per_s"))}
-        rows.append({**row, "difference": None})
+        rows.append({**row, "difference": None, "not_run": ""})
         compiles = way.make is compiled
         if (way.needs_gpu and not on_gpu) or (compiles and not on_gpu and not compile_on_cpu):
+            rows[-1]["not_run"] = NEEDS_GPU if way.needs_gpu else "left out (--compile)"
             continue
-        torch.backends.cudnn.benchmark = way.cudnn_benchmark
-        network = copy.deepcopy(generator).half() if way.half else generator
-        cast = torch.float16 if way.half else torch.float32
-        single, batch = (way.make(network, noise.to(cast)) for noise in (one, many))
-        times = sorted(latency(single, one.to(cast), device))
-        rows[-1] = {
-            "name": way.name,
-            "latency_ms": round(statistics.median(times), 3),
-            "latency_p95_ms": round(times[int(len(times) * 0.95)], 3),
-            "images_per_s": round(throughput(batch, many.to(cast), device), 1),
-            "difference": float((batch(many.to(cast)).float() - expected).abs().max()),
-        }
+        try:
+            rows[-1].update(measure_way(way, generator, one, many, expected))
+        # A compiler and a recording fail in more ways than can be listed; the other ways are measured all the same.
+        except Exception as error:
+            rows[-1]["not_run"] = str(error) if isinstance(error, NotAsNamed) else f"failed: {in_one_line(error)}"
     return rows
+
+
+def measure_way(way: Way, generator: nn.Module, one: Tensor, many: Tensor, expected: Tensor) -> dict[str, Any]:
+    """The numbers of a row; NotAsNamed if they would be another way's."""
+    device = one.device
+    torch.backends.cudnn.benchmark = way.cudnn_benchmark
+    if way.cudnn_benchmark and device.type == "cuda" and not cudnn_works(device):
+        raise NotAsNamed("not measured: cuDNN cannot be used")
+    network = copy.deepcopy(generator).half() if way.half else generator
+    cast = torch.float16 if way.half else torch.float32
+    single, batch = (way.make(network, noise.to(cast)) for noise in (one, many))
+    times = sorted(latency(single, one.to(cast), device))
+    rate = throughput(batch, many.to(cast), device)
+    images = batch(many.to(cast))
+    if images.dtype != cast:
+        raise NotAsNamed(f"not measured: its images are of {images.dtype}, not of {cast}")
+    if way.make is compiled and not runs_compiled(lambda: batch(many.to(cast))):
+        raise NotAsNamed("not measured: no compiled code runs")
+    return {
+        "latency_ms": round(statistics.median(times), 3),
+        "latency_p95_ms": round(times[int(len(times) * 0.95)], 3),
+        "images_per_s": round(rate, 1),
+        "difference": float((images.float() - expected).abs().max()),
+    }
 
 
 def latency(network: Network, noise: Tensor, device: torch.device) -> list[float]:
@@ -144,12 +166,11 @@ def throughput(network: Network, noise: Tensor, device: torch.device) -> float:
     return THROUGHPUT_RUNS * len(noise) / (time.perf_counter() - start)
 
 
-def as_text(rows: list[dict[str, Any]], on_gpu: bool) -> str:
+def as_text(rows: list[dict[str, Any]]) -> str:
     lines = [f"{'generator':<22}{'latency ms':>12}{'p95 ms':>10}{'images/s':>12}{'difference':>12}"]
     for row in rows:
         if row["latency_ms"] is None:
-            why = "left out (--compile)" if row["name"] == "torch.compile" else "needs a GPU"
-            lines.append(f"{row['name']:<22}{why:>46}")
+            lines.append(f"{row['name']:<22}  {row['not_run']:>44}")
             continue
         times = f"{row['latency_ms']:>12.3f}{row['latency_p95_ms']:>10.3f}"
         lines.append(f"{row['name']:<22}{times}{row['images_per_s']:>12.0f}{row['difference']:>12.2g}")

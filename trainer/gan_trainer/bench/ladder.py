@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-import gc
-import statistics
 from dataclasses import replace
+from functools import partial
 from typing import Any, Callable, NamedTuple
 
 import torch
 
 from ..config import Config
 from .newcomer import NewcomersLoop
-from .timing import summarise
-from .training import Measured, make_batches, make_trainer, measure_loop
+from .rounds import Taken, in_turns
+from .training import Measured, make_batches, measure, measure_loop
+
+NEEDS_GPU, NEEDS_TF32 = "needs a GPU", "needs compute capability 8.0"
 
 # Everything off that has a switch. Each rung below turns one on and keeps those before it.
 PLAIN = {
@@ -55,30 +56,28 @@ RUNGS = (
 def measure_ladder(
     config: Config, device: torch.device, steps: int, rounds: int, say: Callable[[str], None] = lambda line: None
 ) -> list[dict[str, Any]]:
-    """Rows `{name, images_per_s, ratio, peak_memory_mib}`, ratio to the first rung.
+    """Rows `{name, images_per_s, ratio, peak_memory_mib, not_run}`, ratio to the first rung.
 
-    A rung that needs a GPU has None everywhere on a CPU. `ratio` is None if the first rung differed too much from
-    itself to compare with. Of another task than gan the first rung is the trainer's own step.
+    A rung that this machine cannot run, or in which the optimisation of its name did not run, has None for all numbers
+    and the reason in not_run. `ratio` is None if the first rung differed too much from itself to compare with. Of a
+    task other than gan, the first rung is the trainer's own step.
     """
     on_gpu = device.type == "cuda"
     settings: dict[str, Any] = dict(PLAIN)
-    plans: dict[str, tuple[Rung, Config]] = {}
+    arms: dict[str, Callable[[], Measured]] = {}
+    reasons: dict[str, str] = {}
     for rung in RUNGS:
         settings.update(rung.settings)
-        # The obvious first loop is that of a GAN.
-        known = rung.loop is None or config.task == "gan"
-        if known and (on_gpu or not rung.needs_gpu) and possible(settings, device):
-            plans[rung.name] = (rung, replace(config, **settings))
-    rates: dict[str, list[float]] = {name: [] for name in plans}
-    peaks: dict[str, int | None] = {}
-    for number in range(rounds):
-        for name in list(plans) if number % 2 == 0 else reversed(list(plans)):
-            say(f"ladder, round {number + 1} of {rounds}: {name}")
-            found = measure_rung(*plans[name], device, steps)
-            rates[name].append(found.images_per_s)
-            peaks[name] = found.peak_memory_mib
-    results = {result.name: result for result in summarise(rates)}
-    return [row(rung.name, results.get(rung.name), peaks.get(rung.name)) for rung in RUNGS]
+        if rung.loop is not None and config.task != "gan":
+            reasons[rung.name] = "the obvious first loop is that of a GAN"
+        elif rung.needs_gpu and not on_gpu:
+            reasons[rung.name] = NEEDS_GPU
+        elif not possible(settings, device):
+            reasons[rung.name] = NEEDS_TF32
+        else:
+            arms[rung.name] = partial(measure_rung, rung, replace(config, **settings), device, steps)
+    taken = in_turns(arms, rounds, lambda line: say(f"ladder, {line}"))
+    return [row(rung.name, taken.get(rung.name), reasons.get(rung.name, "")) for rung in RUNGS]
 
 
 def possible(settings: dict[str, Any], device: torch.device) -> bool:
@@ -89,23 +88,23 @@ def possible(settings: dict[str, Any], device: torch.device) -> bool:
 
 
 def measure_rung(rung: Rung, config: Config, device: torch.device, steps: int) -> Measured:
+    """NotAsNamed where what the rung adds did not run."""
+    if rung.loop is None:
+        return measure(config, device, steps, named=tuple(rung.settings))
     # The newcomer's memory is pageable.
-    batches = make_batches(config, config.batch_size, pinned=device.type == "cuda" and rung.loop is None)
-    loop = NewcomersLoop(config, device, **rung.loop) if rung.loop else make_trainer(config, device)
-    found = measure_loop(loop, loop.step, batches, steps, device)
-    del loop
-    # Recorded graphs hold their memory until the trainer is gone.
-    gc.collect()
-    return found
+    batches = make_batches(config, config.batch_size, pinned=False)
+    loop = NewcomersLoop(config, device, **rung.loop)
+    return measure_loop(loop, loop.step, batches, steps, device)
 
 
-def row(name: str, result: Any, peak: int | None) -> dict[str, Any]:
-    if result is None:
-        return {"name": name, "images_per_s": None, "ratio": None, "peak_memory_mib": None}
-    ratio = None if result.ratio is None else round(result.ratio, 3)
+def row(name: str, taken: Taken | None, reason: str) -> dict[str, Any]:
+    numbers = dict.fromkeys(("images_per_s", "ratio", "peak_memory_mib"))
+    if taken is None or taken.found is None or taken.images_per_s is None:
+        return {"name": name, **numbers, "not_run": taken.note if taken else reason}
     return {
         "name": name,
-        "images_per_s": round(statistics.median(result.rates), 1),
-        "ratio": ratio,
-        "peak_memory_mib": peak,
+        "images_per_s": round(taken.images_per_s, 1),
+        "ratio": None if taken.ratio is None else round(taken.ratio, 3),
+        "peak_memory_mib": taken.found.peak_memory_mib,
+        "not_run": "",
     }

@@ -40,7 +40,7 @@ def as_text(report: dict[str, Any]) -> str:
     lines += ["", f"{'as reported':<50}{'reported':>18}{'measured':>24}"]
     lines += [_claim(row) for row in report["claims"]]
     lines += ["", f"{'ladder':<50}{'images/s':>10}{'ratio':>8}{'peak MiB':>10}"]
-    lines += [_rung(row, report["reduced"]) for row in report["ladder"]]
+    lines += [_rung(row) for row in report["ladder"]]
     if any(row["images_per_s"] and row["ratio"] is None for row in report["ladder"]):
         lines.append("noise: that loop or the plain one differed from itself by more than 15 % between rounds")
     return "\n".join([*lines, "", *report["contradictions"]])
@@ -77,9 +77,9 @@ def _claim(row: dict[str, Any]) -> str:
     return f"{row['name']:<50}{was:>18}{now or f'not run: {NEEDS_GPU}':>24}"
 
 
-def _rung(row: dict[str, Any], reduced: bool) -> str:
+def _rung(row: dict[str, Any]) -> str:
     if row["images_per_s"] is None:
-        return f"{row['name']:<50}{NEEDS_GPU if reduced else 'not on this GPU':>28}"
+        return f"{row['name']:<50}  {row['not_run']:>26}"
     ratio = "noise" if row["ratio"] is None else f"{row['ratio']:.2f}"
     return f"{row['name']:<50}{row['images_per_s']:>10.1f}{ratio:>8}{_number(row['peak_memory_mib'], '10d')}"
 

@@ -17,7 +17,7 @@ from .. import CPUS_AT_START
 from ..config import Config
 from ..data.loader import make_dataset
 from ..errors import UserError
-from .ladder import measure_ladder, possible
+from .ladder import NEEDS_GPU, NEEDS_TF32, measure_ladder, possible
 from .reported import AMP_MEMORY_SAVED, BATCH, OVERALL, PRECISION, contradictions, with_reported
 from .rounds import Taken, in_turns
 from .training import Measured, measure, measure_ranks
@@ -26,8 +26,7 @@ SCHEMA = 1
 BATCH_SIZES = (32, 64, 128)
 # Row of the table: precision, GPUs.
 PRECISIONS = {"fp32": ("fp32", 1), "tf32": ("tf32", 1), "amp": ("auto", 1), "amp_2_gpus": ("auto", 2)}
-NEEDS_GPU = "needs a GPU"
-NOT_RUN = {"ratio": None, "images_per_s": None}
+NOT_RUN = {"name": "", "ratio": None, "images_per_s": None}
 # On a CPU, a table must be finished in a minute: the structure of a training run, not its size.
 REDUCED: dict[str, Any] = {
     "image_size": 32,
@@ -128,8 +127,10 @@ def precision_rows(
         rows.append({"name": name, "gpus": count, **nothing(not_run), "stable": None, "fid": None})
         if not not_run:
             settings[name] = replace(config, precision=precision, batch_size=config.batch_size * count)
-            alone = partial(measure, settings[name], device, steps)
-            arms[name] = partial(measure_ranks, settings[name], count, steps) if count > 1 else alone
+            if count > 1:
+                arms[name] = partial(measure_ranks, settings[name], count, steps, named=("precision",))
+            else:
+                arms[name] = partial(measure, settings[name], device, steps, named=("precision",))
     taken = in_turns(arms, rounds, lambda line: say(f"precision, {line}"))
     for row in rows:
         name = row["name"]
@@ -151,7 +152,7 @@ def why_not(precision: str, count: int, device: torch.device) -> str:
         return "" if precision == "fp32" else NEEDS_GPU
     if torch.cuda.device_count() < count:
         return f"needs {count} GPUs"
-    return "" if possible({"precision": precision}, device) else "needs compute capability 8.0"
+    return "" if possible({"precision": precision}, device) else NEEDS_TF32
 
 
 def batch_rows(
@@ -197,9 +198,11 @@ def claims(
     before, after = (rows[name]["allocated_fraction"] for name in ("fp32", "amp"))
     # The last rung that this machine can run.
     overall = next((rung["ratio"] for rung in reversed(ladder) if rung["images_per_s"]), None)
+    without = [rung["name"].lstrip("+ ") for rung in ladder if overall and not rung["images_per_s"]]
+    everything = f"everything on{' but for ' if without else ''}{', '.join(without)}"
     gain = round(BATCH[32]["epoch_min"] / BATCH[128]["epoch_min"], 3)
     return [
-        claim("everything on, over the plain fp32 loop", "times", [OVERALL, OVERALL], overall),
+        claim(f"{everything}, over the plain fp32 loop", "times", [OVERALL, OVERALL], overall),
         claim(
             "memory saved by mixed precision, equal batch",
             "%",

@@ -12,7 +12,7 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ from ..engine.train import choose_device
 from ..errors import UserError
 from ..parallel.distributed import Ranks, join
 from ..precision import choose_precision
+from .conditions import NotAsNamed, demand, pinned
 from .timing import synchronise
 
 DISTINCT_BATCHES = 4
@@ -92,12 +93,20 @@ def measure_loop(
     return Measured(rate, fraction, peak, sound, losses, allocated)
 
 
-def measure(config: Config, device: torch.device, steps: int, ranks: Ranks = ALONE) -> Measured:
-    """Measure `config` on this process's device; `images_per_s` counts this rank's images."""
+def measure(
+    config: Config, device: torch.device, steps: int, ranks: Ranks = ALONE, named: Sequence[str] = ()
+) -> Measured:
+    """Measure `config` on this process's device; `images_per_s` counts this rank's images.
+
+    named  settings after which the row is named: NotAsNamed where one had no effect
+    """
     batches = make_batches(config, ranks.share(config.batch_size), device.type == "cuda")
+    if device.type == "cuda":
+        pinned(batches)
     trainer = make_trainer(config, device, ranks)
     try:
         found = measure_loop(trainer, trainer.step, batches, steps, device)
+        demand(trainer, named, lambda: trainer.step(batches[0]))
     finally:
         slow_down(trainer)
     try:
@@ -107,14 +116,17 @@ def measure(config: Config, device: torch.device, steps: int, ranks: Ranks = ALO
     return found
 
 
-def measure_ranks(config: Config, count: int, steps: int) -> Measured:
+def measure_ranks(config: Config, count: int, steps: int, named: Sequence[str] = ()) -> Measured:
     """The same in `count` processes of torchrun, on as many GPUs or, as a trial, on the CPU. Raises UserError.
 
     `images_per_s` counts the images of all ranks; the memory is that of rank 0.
     """
     with tempfile.TemporaryDirectory(prefix="train-gan-bench-") as folder:
         job = Path(folder) / "job.json"
-        job.write_text(json.dumps({"config": asdict(config), "steps": steps}), encoding="utf-8")
+        job.write_text(
+            json.dumps({"config": asdict(config), "steps": steps, "ranks": count, "named": list(named)}),
+            encoding="utf-8",
+        )
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
         command = [*torchrun, "-m", f"{__package__}.rank", str(job)]
         try:
@@ -146,7 +158,10 @@ def _run_rank(job: Path) -> None:
     device = choose_device(config.device)
     with join(device.type == "cuda", config.cuda_graphs) as ranks:
         device = torch.device("cuda", ranks.local_rank) if device.type == "cuda" else device
-        found = measure(config, device, given["steps"], ranks)
+        backend = torch.distributed.get_backend() if ranks.world > 1 else "none"
+        if ranks.world != given["ranks"] or (device.type == "cuda" and "nccl" not in backend):
+            raise NotAsNamed(f"not measured: {ranks.world} of {given['ranks']} processes joined, over {backend}")
+        found = measure(config, device, given["steps"], ranks, given["named"])
         # The slowest rank sets the rate: each step waits for all.
         slowest = ranks.largest(torch.tensor([1.0 / found.images_per_s], dtype=torch.float64))
         bad = ranks.largest(torch.tensor([not found.stable], dtype=torch.int64))

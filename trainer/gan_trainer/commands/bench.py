@@ -135,7 +135,7 @@ def inference(options: argparse.Namespace, config: Config, folder: Path) -> int:
         folder / "inference.json", {"schema": 1, "generator": what, "image_size": config.image_size, "rows": rows}
     )
     network = config.model if config.task == "gan" else config.task
-    print(f"{network}, {config.image_size} px, {what}, on {device.type}\n{as_text(rows, device.type == 'cuda')}")
+    print(f"{network}, {config.image_size} px, {what}, on {device.type}\n{as_text(rows)}")
     return 0
 
 

@@ -25,6 +25,8 @@ Compiler = Callable[[Callable], Callable]
 # as eager mode: a fixed limit that rounding never reaches would let a few percent of fault through.
 TOLERANCE = 1e-3
 TIMES_EAGER = 2.0
+# Nobody asked for eager mode, and a line among others is easily missed.
+FALLEN_BACK = "WARNING: compile is auto and cannot be used: this run is slower than it could be ({}): train-gan doctor"
 EXACT = Precision("fp32", "what half precision is held against")
 LARGEST_ERROR = 1e6
 
@@ -46,7 +48,8 @@ def compile_networks(trainer: Trainer, compiler: Compiler = torch.compile) -> li
     capability = torch.cuda.get_device_capability(trainer.device) if trainer.on_gpu else None
     wanted, because = choose_compile(trainer.config.compile, capability)
     if not wanted:
-        return [f"torch.compile is off: {because}"]
+        trainer.ran_without["torch.compile"] = f"torch.compile is off: {because}"
+        return [trainer.ran_without["torch.compile"]]
     count = max(1, trainer.ranks.share(trainer.config.batch_size) // trainer.config.accumulate)
     images = torch.rand(count, 3, trainer.config.image_size, trainer.config.image_size, device=trainer.device) * 2 - 1
     images = images.to(memory_format=trainer.layout)
@@ -61,7 +64,8 @@ def compile_networks(trainer: Trainer, compiler: Compiler = torch.compile) -> li
         network = trainer.networks[name]
         if trainer.ranks.world > 1 and any(isinstance(part, nn.SyncBatchNorm) for part in network.modules()):
             # Its forward pass waits for all processes, and one that cannot compile would not join.
-            lines.append(f"{name} runs eagerly: its batch norm takes statistics over {trainer.ranks.world} processes")
+            reason = f"its batch norm takes statistics over {trainer.ranks.world} processes"
+            lines.append(runs_eagerly(trainer, name, reason))
             continue
         eager = network.forward
         # Set on the object: DistributedDataParallel and state_dict see the same network as before.
@@ -70,7 +74,10 @@ def compile_networks(trainer: Trainer, compiler: Compiler = torch.compile) -> li
         if found is not eager:
             network.forward = found
             done.add(name)
-    return lines + trainer.task.compiled(done, batch, partial(compile_checked, trainer, compiler))
+    lines += trainer.task.compiled(done, batch, partial(compile_checked, trainer, compiler))
+    if "torch.compile" in trainer.ran_without and trainer.config.compile == "auto":
+        lines.append(FALLEN_BACK.format(trainer.ran_without["torch.compile"]))
+    return lines
 
 
 def compile_checked(
@@ -88,8 +95,15 @@ def compile_checked(
     compiled, fault = try_to_compile(compiler, traceable)
     fault = fault or compare(network, eager, compiled, inputs, precision)
     if agreed(trainer, fault):
-        return eager, f"{name} runs eagerly: {fault or 'compiling failed on another process'}"
+        return eager, runs_eagerly(trainer, name, fault or "compiling failed on another process")
     return compiled, f"{name} is compiled, {accuracy(precision)}"
+
+
+def runs_eagerly(trainer: Trainer, name: str, reason: str) -> str:
+    """The line about a part that is not compiled; the trainer remembers the first of them."""
+    line = f"{name} runs eagerly: {reason}"
+    trainer.ran_without.setdefault("torch.compile", line)
+    return line
 
 
 def try_to_compile(compiler: Compiler, function: Callable) -> tuple[Callable, str]:

@@ -51,6 +51,8 @@ class Trainer:
         self.scaler = make_scaler(precision)
         self.noise = torch.Generator(device).manual_seed(config.seed)
         self.update: Callable[[Batch, bool], None] = self.update_networks
+        # What was asked for and does not run, and why: by "torch.compile" and "CUDA graphs" (speed_up.py).
+        self.ran_without: dict[str, str] = {}
         self.watch, self.memory = Watch(device, self.task.shown, self.task.rarely_shown), MemoryReport(device)
         self.steps_done, self.steps_at_restart, self.bad_steps, self.lr_cut = 0, 0, 0, 1.0
         self.last_batch: Batch | None = None

@@ -12,12 +12,15 @@ from .loop import Trainer
 
 def speed_up(trainer: Trainer) -> list[str]:
     """torch.compile and CUDA graphs where configured; one line for each says which path runs."""
+    trainer.ran_without.clear()
     lines = compile_networks(trainer)
     if trainer.config.cuda_graphs and trainer.on_gpu:
         nccl = torch.cuda.nccl.version() if trainer.ranks.world > 1 else None
         reason = why_not(torch.__version__, trainer.ranks.world, nccl)
         warm_up = WARM_UP if trainer.ranks.world == 1 else WARM_UP_OF_RANKS
-        if not reason:
+        if reason:
+            trainer.ran_without["CUDA graphs"] = f"CUDA graphs are off: {reason}"
+        else:
             trainer.update = GraphedUpdate(trainer.update_networks, trainer.task.kinds(), trainer.stream, warm_up)
         lines.append(f"CUDA graphs are off: {reason}" if reason else f"CUDA graphs: {how(warm_up)}")
     return lines

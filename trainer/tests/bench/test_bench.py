@@ -197,8 +197,9 @@ def test_report_has_the_agreed_shape(bench_run: tuple[Path, str]) -> None:
     names = [rung.name for rung in ladder.RUNGS]
     assert [row["name"] for row in report["ladder"]] == names
     for row, rung in zip(report["ladder"], ladder.RUNGS, strict=True):
-        assert set(row) == {"name", "images_per_s", "ratio", "peak_memory_mib"}
+        assert set(row) == {"name", "images_per_s", "ratio", "peak_memory_mib", "not_run"}
         assert (row["images_per_s"] is None) is rung.needs_gpu
+        assert row["not_run"] == ("needs a GPU" if rung.needs_gpu else "")
     assert len(report["contradictions"]) == 2
 
 
@@ -284,11 +285,15 @@ def test_noise_in_the_tables_gives_no_ratio(two_gpus: list[str], monkeypatch: py
 def test_claims_stand_beside_what_was_measured(two_gpus: list[str]) -> None:
     precision = tables.precision_rows(CONFIG, torch.device("cuda"), 1, 2, lambda line: None, 50, None)
     batch = [{"ratio": 1.0}, {"ratio": 1.1}, {"ratio": 1.21}]
-    rungs: list[dict[str, Any]] = [{"ratio": 1.0, "images_per_s": 5.0}, {"ratio": 3.4, "images_per_s": 17.0}]
+    rungs: list[dict[str, Any]] = [
+        {"ratio": 1.0, "images_per_s": 5.0, "name": "plain"},
+        {"ratio": 3.4, "images_per_s": 17.0, "name": "+ a"},
+    ]
     # What this GPU cannot run is no end of the ladder.
-    rungs.append({"ratio": None, "images_per_s": None})
+    rungs.append({"ratio": None, "images_per_s": None, "name": "+ TF32"})
     assert [row["measured"] for row in tables.claims(precision, batch, rungs)] == [3.4, 0.4, 1.21]
-    noise = [{"ratio": None, "images_per_s": 5.0}]
+    assert tables.claims(precision, batch, rungs)[0]["name"] == "everything on but for TF32, over the plain fp32 loop"
+    noise = [{"ratio": None, "images_per_s": 5.0, "name": "plain"}]
     assert [row["measured"] for row in tables.claims(precision, noise, noise)] == [None, 0.4, None]
 
 

@@ -124,7 +124,7 @@ def in_container(image: str, runs: Path, tmp_path: Path) -> Callable[..., subpro
     config.chmod(0o644)
 
     def call(*words: str, program: str = "", name: str = "") -> subprocess.CompletedProcess[str]:
-        command = ["run", "--rm", "--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp", "--network", "none"]
+        command = ["run", "--rm", "--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp:exec", "--network", "none"]
         command += ["--cap-drop", "ALL", *(["--name", name] if name else [])]
         command += ["--security-opt", "no-new-privileges", "--volume", f"{runs}:/srv/gan/runs"]
         command += ["--volume", f"{config}:/etc/gan/config.yml:ro", *(["--entrypoint", program] if program else [])]

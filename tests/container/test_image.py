@@ -82,6 +82,12 @@ def test_exactly_the_locked_packages_are_in_it(in_container: Callable) -> None:
     assert kept == wheelhouse.LOCK.read_text()
 
 
+def test_code_can_be_compiled_in_it(in_container: Callable) -> None:
+    words = ("-m", "gan_trainer.compiling", "--device", "cpu", "--json")
+    found = json.loads(in_container(*words, program="/opt/gan-trainer/bin/python").stdout)
+    assert found["problems"] == [] and [step["name"] for step in found["steps"]] == ["c", "extension"]
+
+
 def test_no_cache_and_no_list_is_left(in_container: Callable) -> None:
     folders = ("/var/lib/apt/lists", "/var/cache/apt", "/root/.cache", "/srv/gan/.cache")
     found = in_container(*folders, "/wheels", "/locks", "/source", "-type", "f", program="find")

@@ -42,6 +42,7 @@ LADDER = {
     "images_per_s": (AMOUNT, True),
     "ratio": (AMOUNT, True),
     "peak_memory_mib": (AMOUNT, True),
+    "not_run": (TEXT, True),
 }
 LISTS = {"precision": PRECISION, "batch": BATCH, "ladder": LADDER}
 HEAD = {

@@ -39,7 +39,8 @@ def seed_report(report: dict[str, Any]) -> SeedReport | str:
     steps = [
         (
             in_words(look(row, "name")),
-            number(look(row, "images_per_s"), "{:.4g}"),
+            # Of an optimisation that did not run, the reason.
+            number(look(row, "images_per_s"), "{:.4g}") if not look(row, "not_run") else in_words(look(row, "not_run")),
             number(look(row, "ratio"), "{:.2f} ×"),
             number(look(row, "peak_memory_mib"), "{:.0f} MiB"),
         )

@@ -36,7 +36,9 @@ def test_no_other_file_is_kept() -> None:
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_lock_becomes_an_environment(lock: str) -> None:
     found = yaml.safe_load(conda.environment(lock, f"{lock}.txt"))
-    python, pip, section = found["dependencies"]
+    python, pip, *compilers, section = found["dependencies"]
+    # The names of conda-forge, whose Python has its headers.
+    assert compilers == ["c-compiler", "cxx-compiler"]
     assert python == "python=" + part_of(r"^py([0-9.]+)-", lock)
     assert pip.startswith("pip>=")
     # Only what pip allows inside a requirements file: that is what conda makes of these lines.

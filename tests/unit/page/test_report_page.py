@@ -295,6 +295,8 @@ def test_the_seed_report_has_both_numbers_and_the_contradictions():
     for words in ("18 min", "18.7 min", "95 %", "93 %", "20.1", "21.4", "5.5 min", "6.8 min", "batch of 32", "1.80 ×"):
         assert words in text
     assert "here they take 0.62 of one" in text and "reduced run" not in text
+    # In place of a figure that it has not.
+    assert "torch.compile is off: compute capability 7.0" in text
     record = whole()
     record["readings"]["bench"].update(reduced=True, contradictions=[])
     text = page("a5-01", record, None, "").text

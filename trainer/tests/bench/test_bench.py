@@ -235,13 +235,13 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     rates = {"fp32": itertools.cycle([100.0, 104.0]), "tf32": itertools.cycle([200.0, 206.0])}
     memory = {"fp32": (0.6, 0.5), "tf32": (0.6, 0.5), "auto": (0.5, 0.3)}
 
-    def answer(config: Config, *rest: object) -> Measured:
+    def answer(config: Config, *rest: object, named: tuple = ()) -> Measured:
         asked.append(config.precision)
         rate = next(rates.get(config.precision, itertools.cycle([300.0])))
         reserved, allocated = memory[config.precision]
         return Measured(rate, reserved, 10, True, (1.0, 1.0), allocated)
 
-    def ranks(config: Config, count: int, steps: int) -> Measured:
+    def ranks(config: Config, count: int, steps: int, named: tuple = ()) -> Measured:
         asked.append("ranks")
         return answer(config)._replace(images_per_s=570.0)
 

@@ -3,9 +3,9 @@
     python tools/conda.py py3.11-torch2.10.0-cu128 [--folder FOLDER]
 
 Without a name, the files in deploy/conda are written anew (`make docs`); tests/unit/docs/test_conda.py finds drift.
-conda brings Python, pip, and the compilers that torch.compile needs: every package comes from the lock, with its hashes,
-so that a conda environment and a node's environment hold the same files. The environment file names the lock by a relative path, so it stays where it
-was written.
+conda brings Python, pip and the compilers that torch.compile needs: every package comes from the lock, with its
+hashes, so that a conda environment and a node's environment hold the same files. The environment file names the lock
+by a relative path, so it stays where it was written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether what a measured row is named after really ran: asked of what is there after the measurement.
 
-A setting is a wish. torch.compile falls back to eager mode, half precision to float32 and a recording to ordinary
+A setting promises nothing. torch.compile falls back to eager mode, half precision to float32 and a recording to ordinary
 steps, each for a good reason and without an error; a rate under their name would be that of another program.
 """
 

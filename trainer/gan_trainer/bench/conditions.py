@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether what a measured row is named after really ran: asked of what is there after the measurement.
 
-A setting promises nothing. torch.compile falls back to eager mode, half precision to float32 and a recording to ordinary
-steps, each for a good reason and without an error; a rate under their name would be that of another program.
+A setting promises nothing. torch.compile falls back to eager mode, half precision to float32 and a recording to
+ordinary steps, each for a good reason and without an error; a rate under their name would be that of another program.
 """
 
 from __future__ import annotations

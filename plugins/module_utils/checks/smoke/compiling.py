@@ -34,7 +34,7 @@ BY_HAND_ACTION = "Repeat it by hand: sudo -u trainer gpu-run -- /opt/gpuwright/v
 )
 UNNAMED = ("other", "killed", "timeout", "other-machine", "nvrtc")
 # With these, a GPU can be computed on; what follows them says whether torch.compile really does.
-NEEDED = {"cuda": ("triton", "extension", "torch.compile"), "cpu": ("extension",)}
+NEEDED = {"cuda": ("triton", "extension", "torch.compile", "nvrtc"), "cpu": ("extension",)}
 # Triton has no tensor cores below, and its newer releases name 8.0 as the oldest that they support.
 FULLY_SUPPORTED = (8, 0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,7 @@ def trainer_for(**changes: Any) -> Trainer:
 
 
 @pytest.fixture
-def rungs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., dict[str, dict[str, Any]]]]:
+def rungs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, dict[str, Any]]]:
     """The rows of a ladder of these rungs, as on a machine where none needs a GPU."""
 
     def climb(*added: tuple[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -88,7 +88,7 @@ def test_what_holds_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         demand(trainer, ["precision"], lambda: None)
     trainer.layout = torch.channels_last
     for network in trainer.networks.values():
-        network.to(memory_format=torch.channels_last)
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     demand(trainer, ["channels_last"], lambda: None)
     for optimizer in trainer.optimizers.values():
         optimizer.defaults["fused"] = True

@@ -16,7 +16,7 @@ LAST: Changes = {("smoke", "busy"): ALICE, ("smoke", "age_s"): 7300}
 LAST_ON_CPU: Changes = {("smoke",): {**ON_CPU, "busy": ALICE, "age_s": 63}}
 LAST_CHECK: Changes = {("smoke", "check_mode"): True, ("smoke", "age_s"): 7300}
 COMPILE = healthy_node.SMOKE["compile"]
-TRITON, EXTENSION, COMPILED, _NVRTC = COMPILE["steps"]
+TRITON, EXTENSION, COMPILED, NVRTC = COMPILE["steps"]
 STEPS = ("smoke", "compile", "steps")
 LEFT_OUT = {"name": "torch.compile", "why": "not supported on Python 3.11"}
 OLD = ("probe", "gpus", 0, "compute_capability")
@@ -133,16 +133,16 @@ ROWS = [
     (
         "smoke.compile",
         {
-            STEPS: [TRITON, EXTENSION],
+            STEPS: [TRITON, EXTENSION, NVRTC],
             ("smoke", "compile", "left_out"): [LEFT_OUT],
         },
         {},
         PASS,
         "without torch.compile: not supported on Python 3.11",
     ),
-    ("smoke.compile", {STEPS: [TRITON, EXTENSION]}, {}, UNKNOWN, "not tried: torch.compile"),
-    ("smoke.compile", {STEPS: [EXTENSION, COMPILED]}, {}, UNKNOWN, "not tried: triton"),
-    ("smoke.compile", {STEPS: []}, {}, UNKNOWN, "not tried: triton, extension, torch.compile"),
+    ("smoke.compile", {STEPS: [TRITON, EXTENSION, NVRTC]}, {}, UNKNOWN, "not tried: torch.compile"),
+    ("smoke.compile", {STEPS: [EXTENSION, COMPILED, NVRTC]}, {}, UNKNOWN, "not tried: triton"),
+    ("smoke.compile", {STEPS: []}, {}, UNKNOWN, "not tried: triton, extension, torch.compile, nvrtc"),
     ("smoke.compile", {("smoke", "compile"): None}, {}, UNKNOWN, "the smoke test compiled nothing"),
     ("smoke.compile", {("smoke", "compile", "device"): "cpu"}, {}, UNKNOWN, "compiled for cpu, not for cuda"),
     (

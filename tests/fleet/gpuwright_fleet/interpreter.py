@@ -63,8 +63,8 @@ def find_python(version: str) -> Interpreter:
                 return Interpreter(told["version"], program, library, headers, told["shared"], told["wheels"])
     raise FleetError(
         f"The stand-in of EL 10 is made with this machine's Python {version}, and none was found that can make "
-        f"environments (venv, ensurepip, ssl) and has its headers. Install Python {version} with its venv and headers, or "
-        "use fleets without EL 10."
+        f"environments (venv, ensurepip, ssl) and has its headers. Install Python {version} with its venv and headers, "
+        "or use fleets without EL 10."
     )
 
 

@@ -39,7 +39,7 @@ from .performance import speed
 from .reboot import pending
 from .runtime import launcher, ranks
 from .secure_boot import key
-from .smoke import compiling, training
+from .smoke import built, training
 from .smoke.training import smoke_record
 from .waivers import valid
 from .waivers.rules import run_with_waivers
@@ -90,7 +90,7 @@ MODULES = (
     pytorch,
     trainer,
     training,
-    compiling,
+    built,
     speed,
     dcgm,
     strikes,

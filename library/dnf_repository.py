@@ -9,6 +9,8 @@ description:
   - Keeps the key in a file as M(gpuwright.node.repository_key) does, has rpm trust it, and then writes the section of
     the repository into its file, as ansible.builtin.yum_repository does. Other sections of that file stay.
   - In this order, so that dnf never sees a repository whose key is not there. If a step fails, running again goes on.
+  - Other sources of the same id or address, in whichever file dnf reads, are taken over, in comments, or named in a
+    refusal. Afterwards dnf is asked what it makes of all its files.
 options:
   id:
     description: Name of the section, and of the file.
@@ -22,6 +24,11 @@ options:
     description: Address of the packages, without a login.
     type: str
     required: true
+  also:
+    description: The vendor's own address, where O(baseurl) is a mirror. It is no second source of the same packages,
+      either.
+    type: str
+    default: ""
   username:
     description: Login for that address. Empty sends none.
     type: str
@@ -70,6 +77,10 @@ options:
     description: Seconds that the server of the key may take.
     type: int
     default: 30
+  only_kept:
+    description: Whether nothing is done where the repository's file is not there.
+    type: bool
+    default: false
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -92,6 +103,12 @@ repository_changed:
   type: bool
   returned: always
   sample: true
+taken_over:
+  description: Files and lines of other sources that were, or in check mode would be, taken over.
+  type: list
+  elements: str
+  returned: always
+  sample: ["/etc/yum.repos.d/cuda-rhel8.repo:1"]
 left_out:
   description: Fingerprints of other keys that were in the file of the key and are not kept.
   type: list
@@ -101,62 +118,12 @@ left_out:
 """
 
 import os
-from typing import Any, Dict, List, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
-from ansible_collections.gpuwright.node.plugins.module_utils.host.bounded import find_program
-from ansible_collections.gpuwright.node.plugins.module_utils.packages import dnf_repository
-from ansible_collections.gpuwright.node.plugins.module_utils.packages.kept_key import (
-    KeyRefused,
-    Source,
-    kept_key,
-    read_key,
-)
-
-PUBLIC = 0o644
-
-
-def keep_file(module: AnsibleModule, path: str, text: str, mode: int) -> List[Dict[str, Any]]:
-    """Bring the file to this text in one step, or in check mode only say so; what differs, for --diff."""
-    wanted = placing.Wanted(path, "file", text.encode("utf-8"), "", mode, os.geteuid(), os.getegid())
-    found = placing.found_at(path)
-    differs = placing.differences(found, wanted)
-    if not module.check_mode:
-        placing.place(wanted, differs)
-        module.set_default_selinux_context(path, False)
-    return [placing.shown(found, wanted, differs)] if differs else []
-
-
-def keep_key(module: AnsibleModule) -> Tuple[List[Dict[str, Any]], List[str]]:
-    """The key's file, and rpm's trust in it: what differs, and what was left out of the file."""
-    wish = module.params
-    there = read_key(wish["key_file"])
-    if module.check_mode and not find_program("gpg"):
-        return ([] if there else [{"before": "", "after": "", "after_header": wish["key_file"]}]), []
-    source = Source(wish["key_url"], wish["key_username"], wish["key_password"], wish["fingerprint"], wish["timeout"])
-    text, left_out = kept_key(there, source)
-    diff = keep_file(module, wish["key_file"], text, PUBLIC)
-    if not dnf_repository.is_trusted(wish["fingerprint"]):
-        if not module.check_mode:
-            dnf_repository.trust(wish["key_file"])
-        key = {"path": wish["key_file"]}
-        diff.append({"before": dict(key, rpm="not trusted"), "after": dict(key, rpm="trusted")})
-    return diff, left_out
-
-
-def settings(wish: Dict[str, Any]) -> Dict[str, str]:
-    """The section, as dnf reads it."""
-    login = {key: wish[key] for key in ("username", "password") if wish[key]}
-    return {
-        "name": wish["description"],
-        "baseurl": wish["baseurl"],
-        "gpgkey": f"file://{wish['key_file']}",
-        "gpgcheck": str(int(wish["gpgcheck"])),
-        "repo_gpgcheck": str(int(wish["repo_gpgcheck"])),
-        "sslverify": "1",
-        **login,
-    }
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.kept_key import KeyRefused, Source
+from ansible_collections.gpuwright.node.plugins.module_utils.sources.relied import Relied
+from ansible_collections.gpuwright.node.plugins.module_utils.takeover.configure import Refused
+from ansible_collections.gpuwright.node.plugins.module_utils.takeover.configure_dnf import configure, keep_key, look
 
 
 def main() -> None:
@@ -166,6 +133,7 @@ def main() -> None:
             "id": {"type": "str", "required": True},
             "description": {"type": "str", "required": True},
             "baseurl": {"type": "str", "required": True},
+            "also": {"type": "str", "default": ""},
             "username": {"type": "str", "default": ""},
             "password": {"type": "str", "default": "", "no_log": True},
             "key_url": {"type": "str", "required": True, "no_log": False},
@@ -178,22 +146,36 @@ def main() -> None:
             "repo_gpgcheck": {"type": "bool", "required": True},
             "reposdir": {"type": "path", "default": "/etc/yum.repos.d"},
             "timeout": {"type": "int", "default": 30},
+            "only_kept": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     wish = module.params
     path = os.path.join(wish["reposdir"], wish["id"] + ".repo")
+    if wish["only_kept"] and not os.path.lexists(path):
+        module.exit_json(changed=False, repository_changed=False, taken_over=[], left_out=[], diff=[])
+    signed = (wish["gpgcheck"], wish["repo_gpgcheck"])
+    source = Source(wish["key_url"], wish["key_username"], wish["key_password"], wish["fingerprint"], wish["timeout"])
+    relied = Relied(wish["id"], wish["baseurl"], wish["also"], path, wish["key_file"], wish["fingerprint"], *signed)
     try:
-        diff, left_out = keep_key(module) if wish["key_wanted"] else ([], [])
-        before = placing.found_at(path).content.decode("utf-8", "surrogateescape")
-        text = dnf_repository.repository_text(before, wish["id"], settings(wish))
-        repository = keep_file(module, path, text, 0o600 if wish["username"] else PUBLIC)
-    except KeyRefused as error:
+        # Before the key: a refusal leaves nothing behind.
+        look(relied)
+        diff, left_out = keep_key(relied, source, module.check_mode) if wish["key_wanted"] else ([], [])
+        login = {key: wish[key] for key in ("username", "password") if wish[key]}
+        done = configure(relied, wish["description"], login, module.check_mode)
+    except (KeyRefused, Refused) as error:
         module.fail_json(msg=str(error))
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"{path}: {error} [repository.file]")
-    diff += repository
-    module.exit_json(changed=bool(diff), repository_changed=bool(repository), left_out=left_out, diff=diff)
+    for changed in [] if module.check_mode else [*done.written, *([wish["key_file"]] if diff else [])]:
+        module.set_default_selinux_context(changed, False)
+    module.exit_json(
+        changed=bool(diff + done.diff),
+        repository_changed=path in done.written,
+        taken_over=done.taken_over,
+        left_out=left_out,
+        diff=diff + done.diff,
+    )
 
 
 if __name__ == "__main__":

@@ -83,6 +83,11 @@ options:
     type: list
     elements: dict
     default: []
+  relied:
+    description: Repositories of which other sources are looked for, as P(gpuwright.node.asked#lookup) has them.
+    type: list
+    elements: dict
+    default: []
   environment:
     description: Name of the folder of the plan's environment below /opt/gpuwright/venvs. Empty if it does not exist.
     type: str
@@ -123,18 +128,20 @@ problems:
   type: list
   elements: dict
   returned: always
-  sample:
-    - problem: 1 of 2 GPUs are there
-      evidence: "1 on the PCI bus: 0000:3b:00.0"
-      next: Look for the missing card
-      stops: true
 read_only:
-  description: Folders that the roles write to and that are on read-only file systems; no package manager can be queried
-    there.
+  description: Folders of the roles on read-only file systems, where no package manager can be queried.
   type: list
   elements: str
   returned: always
-  sample: []
+other_sources:
+  description: Repositories of which other sources have to be taken over first; also as fact C(gpu_node_other_sources).
+  type: list
+  elements: str
+  returned: always
+sources_refused:
+  description: Why apt refuses all of its sources as they are now. Empty if it reads them.
+  type: str
+  returned: always
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -163,6 +170,7 @@ def main() -> None:
             "secure_boot_password_hash": {"type": "str", "default": "", "no_log": True},
             "allow_downgrade": {"type": "bool", "default": False},
             "repositories": {"type": "list", "elements": "dict", "default": []},
+            "relied": {"type": "list", "elements": "dict", "default": []},
             "environment": {"type": "str", "default": ""},
             "training_user": {"type": "str", "default": ""},
             "researchers": {"type": "list", "elements": "str", "default": []},
@@ -172,22 +180,20 @@ def main() -> None:
         supports_check_mode=True,
     )
     wishes = dict(module.params, time=module.params["controller_time"])
-    host, plan, repositories = (module.params[name] for name in ("host", "plan", "repositories"))
+    host, plan = module.params["host"], module.params["plan"]
+    given = {name: module.params[name] for name in ("repositories", "passwords", "environment", "relied")}
     try:
-        passwords = module.params["passwords"]
-        facts = read_facts(
-            plan,
-            ask,
-            repositories=repositories,
-            system=host["os"],
-            passwords=passwords,
-            environment=module.params["environment"],
-            accounts=[name for name in [wishes["training_user"]] + wishes["researchers"] if name],
-        )
+        accounts = [name for name in [wishes["training_user"]] + wishes["researchers"] if name]
+        facts = read_facts(plan, ask, system=host["os"], accounts=accounts, **given)
         problems = find_problems(host, plan, facts, wishes)
+    except (OSError, ValueError) as error:
+        module.fail_json(msg=f"The sources of packages cannot be read: {error}. Mend that first. [repository.sources]")
     except KeyError as error:
         module.fail_json(msg=f"{error} is missing in host, plan or space: gpu_node, gpu_node_plan expected")
-    module.exit_json(changed=False, problems=problems, read_only=read_only_folders(facts))
+    others = sorted({other.relied.id for other in facts["sources"]["others"]})
+    answer = {"problems": problems, "read_only": read_only_folders(facts), "other_sources": others}
+    answer["sources_refused"] = facts["sources"]["refused"]
+    module.exit_json(changed=False, ansible_facts={"gpu_node_other_sources": others}, **answer)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,14 @@ CAUSES = (
         "See what is available with `{list}`; enable the repository that has it.",
     ),
     (
+        r"Conflicting values set for option (?P<what>\S+ regarding source \S+)|Malformed (entry|stanza|line) \d+ in"
+        r"|The list of sources could not be read",
+        "apt refuses its sources as a whole",
+        "Two files name one address, or apt cannot parse one: `grep -rn` the address in /etc/apt, and remove "
+        "the source that is not wanted. The key is not at fault. gpuwright takes over such a source of its own "
+        "repositories at the next run of site.yml.",
+    ),
+    (
         r"GPG check FAILED|not signed|Public key for|[Bb]ad GPG signature|GPG verification is enabled|NO_PUBKEY"
         r"|signature verification error|signature.*BAD|Failed to validate GPG|Import of key\(s\) didn't help",
         "a package or the repository's metadata is not signed with the trusted key",

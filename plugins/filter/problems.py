@@ -32,7 +32,9 @@ def preflight_problems(hosts: Iterable[Mapping[str, Any]], read: bool = True) ->
 
 def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict[str, Any]]:
     # If apt cannot read its lists, that is the problem; what it found in the old ones does not count.
-    lists = results["__preflight_lists"]
+    # Not that of a source which the run takes over before it installs anything.
+    others = results["__preflight_checks"].get("other_sources")
+    lists = {} if others else results["__preflight_lists"]
     rehearsal = lists if lists.get("msg") else results["__preflight_rehearsal"]
     # The task itself never fails: a failure shows in dnf's return code, or in apt giving any message at all. What is
     # known of the node comes last: Ansible templates the whole of it for each look.

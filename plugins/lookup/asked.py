@@ -17,9 +17,10 @@ options:
       - C(circumstances) is C(also) without what the host lacks.
       - C(environment) is what the role framework_pytorch builds for the fact C(gpu_node_plan) - C(name) of its folder,
         C(lock), the text of its lock files, and C(beside), as P(gpuwright.node.package_lock#lookup) returns it.
+      - C(repositories) is what the system layer relies on, for the facts C(gpu_node) and C(gpu_node_plan).
     type: list
     elements: str
-    choices: [pins, locks, also, circumstances, environment]
+    choices: [pins, locks, also, circumstances, environment, repositories]
     required: true
 """
 EXAMPLES = """
@@ -78,6 +79,9 @@ class LookupModule(LookupBase):
             "circumstances": circumstances,
             "also": lambda: {**circumstances(), **of_host.hardware(needed_fact(known, "gpu_node"))},
             "environment": lambda: of_host.environment(needed_fact(known, "gpu_node_plan")),
+            "repositories": lambda: of_host.repositories(
+                needed_fact(known, "gpu_node"), needed_fact(known, "gpu_node_plan")
+            ),
         }
         for term in terms:
             if term not in answers:

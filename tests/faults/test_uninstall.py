@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FLEET, REPOSITORY, Run, on_host, play
+from image_files import keep_the_images_files
 from interrupt import record
 from interrupt.host import containers, podman
 
@@ -19,23 +20,6 @@ PASSING = "run ./"
 # Stand-ins own files and no folders, and of Python's modules not what it compiles them to: what they leave are empty
 # folders, and such as hold nothing else, where no record looks.
 LEFT_FOLDER = re.compile(r"file (/usr/\S+|/etc/sv/\S+): is not there, found folder 0755 0:0")
-# What the image has of Debian and a stand-in brings, too: its removal would take it from the image.
-SHARED = "usr/lib/python3.11 usr/lib/python3/dist-packages usr/bin/python3*"
-LIBRARIES = "libcap-ng* libdrop_ambient* libmpfr*"
-SPEC = """Name: image-files
-Version: 1
-Release: 1
-Summary: Files of the image that stand-ins have, too
-License: none
-BuildArch: noarch
-AutoReqProv: no
-%define __os_install_post %{{nil}}
-%description
-Files that two packages have stay when one of them is removed.
-%install
-mkdir -p %{{buildroot}} && cp -a {0}/files/. %{{buildroot}}/
-%files -f {0}/list
-"""
 SITES = "/etc/yum.repos.d/site.repo"
 
 
@@ -81,24 +65,6 @@ def uninstall(*arguments: str) -> Run:
     return play("playbooks/uninstall.yml", *arguments, fleet=FLEET_NAME, system_reboot_policy="allowed")
 
 
-def keep_the_images_files(work: Path) -> None:
-    """A package in the host's rpm database, which has the files of the image that stand-ins have, too."""
-    root = Seen().root()
-    (work / "files").mkdir(parents=True)
-    libraries = " ".join(f"usr/lib/x86_64-linux-gnu/{name}" for name in LIBRARIES.split())
-    find = f"cd {root} && find {SHARED} {libraries} ! -type d ! -name '*.pyc'"
-    names = subprocess.run(["sh", "-c", find], capture_output=True, text=True, check=True).stdout
-    (work / "names").write_text(names)
-    (work / "list").write_text("".join(f'"/{name}"\n' for name in names.splitlines()))
-    subprocess.run(["sh", "-c", f"tar -C {root} -cf - -T {work}/names | tar -C {work}/files -xf -"], check=True)
-    (work / "image.spec").write_text(SPEC.format(work))
-    build = ["rpmbuild", "-bb", "--quiet", "--define", f"_topdir {work}/top", "--define", "_binary_payload w1.gzdio"]
-    more = ["--define", "_binaries_in_noarch_packages_terminate_build 0", str(work / "image.spec")]
-    subprocess.run([*build, *more], check=True)
-    podman("cp", str(work / "top/RPMS/noarch/image-files-1-1.noarch.rpm"), f"{Seen.container}:/root/image.rpm")
-    Seen().do("rpm -i --justdb --nodeps --force /root/image.rpm && rm /root/image.rpm")
-
-
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
     """A bare host, after a first login: that makes ssh's and sudo's own files."""
@@ -106,7 +72,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
     subprocess.run([*FLEET, "reset", *WORDS], cwd=REPOSITORY, check=True)
     assert play("playbooks/preflight.yml", fleet=FLEET_NAME).rc == 0
     folder = tmp_path_factory.mktemp("uninstall")
-    keep_the_images_files(folder)
+    keep_the_images_files(Seen.container, folder)
     yield Bare(folder)
     subprocess.run([*FLEET, "down", "--fleet", FLEET_NAME], cwd=REPOSITORY, check=True)
 

@@ -117,7 +117,7 @@ def begin(run: str, root: str = "/", look: Look = look, by_hand: ByHand = instal
         now = look(read_family(root), root, ledger["after"] or ledger["before"])
         if ledger["run"]:
             names = by_hand(read_family(root), root)
-            attribute(ledger, ledger["before"], only_own(ledger["before"], now, names))
+            attribute(ledger, ledger["before"], only_own(ledger["before"], now, names, ledger.get("taken", ())))
         elif ledger["after"]:
             notice(ledger, now)
     ledger.update(run=run, before=now, after=None)
@@ -169,14 +169,22 @@ def notice(ledger: Dict[str, Any], now: Mapping[str, Any]) -> None:
                 continue
             if kind == "packages" and name not in new:
                 ledger["ours"][kind].pop(name, None)
+            elif kind != "packages" and new.get(name, "") == ledger["ours"][kind].get(name, [None])[0]:
+                # Somebody has put it back to what a run of ours had left.
+                ledger["foreign"].pop(f"{kind} {name}", None)
             elif kind != "packages":
                 ledger["foreign"][f"{kind} {name}"] = new.get(name, "")
 
 
-def only_own(before: Mapping[str, Any], now: Mapping[str, Any], by_hand: Collection[str]) -> Dict[str, Any]:
-    """`now`, in which all is as before that a killed run cannot have made: others may have worked here since."""
+def only_own(
+    before: Mapping[str, Any], now: Mapping[str, Any], by_hand: Collection[str], taken: Collection[str] = ()
+) -> Dict[str, Any]:
+    """`now`, in which all is as before that a killed run cannot have made: others may have worked here since.
+
+    taken  files whose sources of packages it has taken over
+    """
     judge = {
-        "files": lambda name: is_own(name) or bool(SHARED.fullmatch(name)),
+        "files": lambda name: is_own(name) or bool(SHARED.fullmatch(name)) or name in taken,
         "packages": lambda name: name not in by_hand,
         # What packages make, and the training user.
         "users": lambda name: _is_system(now["users"].get(name, "")),

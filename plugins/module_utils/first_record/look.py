@@ -87,8 +87,11 @@ def with_content(path: str) -> bool:
     return path in places.FILES or any(path.startswith(tree + "/") for tree in places.TREES)
 
 
-def line_of(root: str, path: str) -> str:
-    """Kind, mode, owner and hash of one file, or the target of a link; "" if there is none. OSError."""
+def line_of(root: str, path: str, content: bool = False) -> str:
+    """Kind, mode, owner and hash of one file, or the target of a link; "" if there is none. OSError.
+
+    content  hash it wherever it lies
+    """
     full = below(root, path)
     try:
         found = os.lstat(full)
@@ -101,7 +104,7 @@ def line_of(root: str, path: str) -> str:
         return f"folder {own}"
     if not stat.S_ISREG(found.st_mode):
         return f"other {own}"
-    return f"file {own} {_hash(full)}" if with_content(path) else f"file {own}"
+    return f"file {own} {_hash(full)}" if content or with_content(path) else f"file {own}"
 
 
 def _hash(full: str) -> str:

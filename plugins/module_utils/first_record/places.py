@@ -15,6 +15,7 @@ TREES = (
     "/etc/apt",
     "/etc/cdi",
     "/etc/containers",
+    "/etc/distro.repos.d",
     "/etc/dkms",
     "/etc/dnf",
     "/etc/docker",
@@ -35,6 +36,7 @@ TREES = (
     "/etc/tuned",
     "/etc/udev/rules.d",
     "/etc/yum.repos.d",
+    "/etc/yum/repos.d",
     "/boot/loader/entries",
     "/var/lib/systemd/linger",
 )

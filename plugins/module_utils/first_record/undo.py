@@ -16,6 +16,7 @@ from .look import look
 from .places import FOLDER
 from .restore import NotDone, RunProgram, remove_accounts, remove_trees, restore_files
 from .stays import with_needed, with_used
+from .taken import forget, rows_elsewhere, with_taken
 
 __all__ = ["Found", "NotDone", "Tools", "describe", "find", "finish", "put_back", "units_of"]
 
@@ -47,11 +48,13 @@ def find(root: str = "/", tools: Tools = TOOLS) -> Found:
     if record is None or ledger is None:
         record = make_record(root, tools.look)
         ledger = new_ledger(record)
+    record = with_taken(record, ledger)
     now = tools.look(record["family"], root, ledger["before"] or ledger["after"])
     if ledger["before"]:
         # What this run has done so far is the toolkit's, too, as what a package manager kept of a file.
         attribute(ledger, ledger["before"], now)
-    rows = with_needed(compare(record, ledger, now), record["family"], tools.removable)
+    rows = compare(record, ledger, now) + rows_elsewhere(ledger, root)
+    rows = with_needed(rows, record["family"], tools.removable)
     if not any(row.kind == "packages" for row in to_do(rows)):
         # Until they are gone, their files are everywhere.
         rows = with_used(rows, record["family"], tools.owners, root)
@@ -95,6 +98,7 @@ def put_back(found: Found, root: str = "/", tools: Tools = TOOLS) -> None:
     rows = to_do(found.rows)
     remove_trees(own_trees(found.record), root)
     restore_files(rows, found.record, root)
+    forget(root)
     if any(row.name.startswith("/etc/systemd/") for row in rows):
         tools.run(["systemctl", "daemon-reload"], SECONDS)
     remove_accounts(rows, root, tools.run)

@@ -11,15 +11,16 @@ from .signing_key import key_fingerprints
 RPM_SECONDS = 60
 
 
-def repository_text(before: str, name: str, settings: Dict[str, str]) -> str:
-    """The file's text in which the section `name` has exactly these settings; other sections stay.
+def repository_text(before: str, name: str, settings: Dict[str, str], gone: Sequence[str] = ()) -> str:
+    """The file's text in which the section `name` has exactly these settings; others stay, but for those of `gone`.
 
     Where nothing differs it is the text as it was, with its comments. Raises ValueError for a file that is no INI file.
     """
     parser = _parsed(before)
-    if parser.has_section(name) and dict(parser.items(name)) == settings:
+    if parser.has_section(name) and dict(parser.items(name)) == settings and not gone:
         return before
-    parser.remove_section(name)
+    for section in (name, *gone):
+        parser.remove_section(section)
     parser.add_section(name)
     for key, value in sorted(settings.items()):
         parser.set(name, key, value)

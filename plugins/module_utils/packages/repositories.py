@@ -4,6 +4,7 @@
 import configparser
 import functools
 import http.client
+import platform
 import re
 import ssl
 import threading
@@ -58,8 +59,9 @@ def expand(url: str, root: str, major: Any) -> str:
 
     def value(match: Match[str]) -> str:
         name = match.group(1) or match.group(2)
-        own = read_text(root, "/etc/dnf/vars/" + name)
-        known = {"basearch": "x86_64", "arch": "x86_64", "releasever": str(major)}
+        own = read_text(root, "/etc/dnf/vars/" + name) or read_text(root, "/etc/yum/vars/" + name)
+        machine = platform.machine()
+        known = {"basearch": machine, "arch": machine, "releasever": str(major)}
         return own.strip() if own else known.get(name, match.group())
 
     return re.sub(r"\$(?:\{(\w+)\}|(\w+))", value, url)

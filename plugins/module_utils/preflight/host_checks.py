@@ -19,15 +19,18 @@ from ..probe.workloads import describe_all
 from .accounts import account_problems, read_accounts
 from .driver import downgrade_problems, guard_remarks, read_guarded
 from .fapolicyd import fapolicyd_problems, read_fapolicyd
+from .other_sources import other_source_problems, read_other_sources
 from .own_packages import own_package_problems
 from .platforms import platform_problems
 from .problem import (
     Problem,
     problem,
 )
+from .repositories import key_problems, repository_problems
 from .secure_boot import secure_boot_problems
 from .space import FOLDERS, largest_initramfs_mib, read_filesystem, read_only_problems, space_needed, space_problems
 
+NO_SOURCES: Dict[str, Any] = {"others": [], "refuses": "", "refused": "", "broken": []}
 # TLS certificates and Kerberos tickets are refused if clocks differ by little more than this many seconds.
 MOST_SKEW_SECONDS = 60
 # It is not known which of Debian's time services is installed, and chronyd is not the name of a unit there.
@@ -47,6 +50,8 @@ def read_facts(
     passwords: Optional[Mapping[str, str]] = None,
     environment: str = "",
     accounts: Sequence[str] = (),
+    relied: Sequence[Mapping[str, Any]] = (),
+    sources: Callable[..., Any] = read_other_sources,
 ) -> Dict[str, Any]:
     """What `find_problems` needs besides the probe. `ask(command)` returns a program's output, None if it did not run.
 
@@ -54,6 +59,7 @@ def read_facts(
                   contacts those with missing packages           passwords  `{variable: password}` of their users
     system        family and major version of the operating system          environment  name of the planned one
     accounts      names of users that the model layer will need
+    relied        repositories that the system layer relies on, as the lookup `asked` has them
     """
     family = (system or {}).get("family", "redhat")
     major = (system or {}).get("major") or 8
@@ -67,6 +73,7 @@ def read_facts(
     return {
         "unreachable": look(needed, major, root, family, passwords) if needed else [],
         "unpinned": [row for row in needed if not row.get("key_fingerprint")],
+        "sources": sources(relied, family, missing) if relied else NO_SOURCES,
         "packages": read_package_state(ask, root) if needed and by_rpm else None,
         "time": time.time(),
         "filesystems": {folder: read_filesystem(root, folder) for folder in FOLDERS},
@@ -116,6 +123,7 @@ def find_problems(
     found += clock_problems(facts, wishes, _family(host))
     found += package_manager_problems(facts, plan["driver"]["present"])
     found += key_problems(facts)
+    found += other_source_problems(facts.get("sources", NO_SOURCES))
     found += repository_problems(facts)
     needs = space_needed(plan, facts, wishes)
     found += read_only_problems(facts, needs)
@@ -243,62 +251,4 @@ def package_manager_problems(facts: Mapping[str, Any], stays: bool) -> List[Prob
         found.append(
             problem("packages.locked", text, str(facts["lock_holder"]), "Nothing, unless it hangs.", stops=False)
         )
-    return found
-
-
-def key_problems(facts: Mapping[str, Any]) -> List[Problem]:
-    """Repositories whose key would be trusted whatever it is, since no fingerprint was given."""
-    found = []
-    for row in facts["unpinned"]:
-        text = "The fingerprint of the key of the repository {name} is not known, and no key is trusted without one"
-        step = (
-            "Read it (`curl -s {key_url} | gpg --show-keys`), compare it with what the vendor says about the key, and "
-            "set {variable}."
-        )
-        variable = row["key_variable"].replace("_key_url", "_key_fingerprint")
-        seen = "{key_url}: {variable} is empty".format(key_url=row["key_url"], variable=variable)
-        found.append(
-            problem(
-                "repository.key_unknown",
-                text.format(**row),
-                seen,
-                step.format(key_url=row["key_url"], variable=variable),
-            )
-        )
-    return found
-
-
-def repository_problems(facts: Mapping[str, Any]) -> List[Problem]:
-    """Addresses from which something will be installed, and which do not answer, or not as expected."""
-    found = []
-    for row in facts["unreachable"]:
-        seen = "{url}: {why}".format(**row)
-        is_key = row["variable"].endswith("_key_url")
-        fault = "repository.unreachable"
-        if is_key and row["refused"] and " instead of " in row["why"]:
-            fault = "repository.key"
-            text = "The key of the repository {name} is not the pinned one, and no other key is trusted"
-            step = (
-                "If the vendor has changed the key, check the new fingerprint with the vendor and set it in {pin}; "
-                "otherwise correct {variable}."
-            )
-        elif is_key and row["refused"]:
-            fault = "repository.key_file"
-            text = "The key file of the repository {name} is refused: it must hold the pinned key and no other"
-            step = (
-                "Ask the administrator of that address where the file comes from; or put only the pinned key into a "
-                "file that the node can fetch, and name its address in {variable}."
-            )
-        else:
-            text = "The {part} {name} cannot be reached from this host"
-            step = (
-                "On the node: `curl -I {url}`. Fix the network path (DNS, firewall, {proxy}), or name your mirror in "
-                "{variable}."
-            )
-        words = {
-            "part": "key of the repository" if is_key else "repository",
-            "proxy": "http_proxy and https_proxy of the node" if is_key else "proxy in /etc/dnf/dnf.conf",
-            "pin": row["variable"].replace("_key_url", "_key_fingerprint"),
-        }
-        found.append(problem(fault, text.format(**dict(row, **words)), seen, step.format(**dict(row, **words))))
     return found

@@ -8,6 +8,10 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.repositories import DNF_CONF
+from ansible_collections.gpuwright.node.plugins.module_utils.sources.apt_files import LIST
+from ansible_collections.gpuwright.node.plugins.module_utils.sources.dnf_files import FOLDERS
+
 Thing = tuple[str, str]
 Things = list[Thing]
 
@@ -83,7 +87,14 @@ def unit(args: Mapping[str, Any]) -> Things:
 
 def repository(args: Mapping[str, Any]) -> Things:
     key = [("file", str(args["key_file"])), *packages(args)] if args["key_wanted"] else []
-    return [("file", f"{args['reposdir']}/{args['id']}.repo"), *key]
+    # Another file may name the same repository.
+    folders = [args["reposdir"], *(folder for folder in FOLDERS if folder != args["reposdir"])]
+    return [*(("folder", str(folder)) for folder in folders), ("file", DNF_CONF), *key]
+
+
+def apt_repository(args: Mapping[str, Any]) -> Things:
+    login = f"{args['logins']}/gpuwright-{args['id']}.conf"
+    return [*files("key_file")(args), ("file", login), ("file", LIST), ("folder", str(args["sources"]))]
 
 
 def tuning(args: Mapping[str, Any]) -> Things:
@@ -103,6 +114,7 @@ def command(args: Mapping[str, Any]) -> Things | None:
 # By the module's short name; one that is not here leaves its role unsettled, so that a plain run always enters it.
 RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
     "apt": packages,
+    "apt_repository": apt_repository,
     "blockinfile": files("path"),
     "command": command,
     "copy": files("dest"),

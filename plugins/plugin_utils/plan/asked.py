@@ -14,11 +14,29 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.addresses import split_login
 
 from .candidates import PINS
 from .matrix import CARDS, SHIPPED, read_matrix
 from .question import imagined_host
 
+# As in roles/system_repository/vars/main.yml (a test compares).
+CONTAINERS = {
+    "redhat": "https://nvidia.github.io/libnvidia-container/stable/rpm/x86_64",
+    "debian": "https://nvidia.github.io/libnvidia-container/stable/deb/amd64/",
+}
+# By the beginning of its names, the settings of each repository.
+REPOSITORIES = {
+    "system_kernel_epel": ("url", "key_fingerprint", "metadata_signed"),
+    "system_driver_repository": ("url", "key_fingerprint", "metadata_signed"),
+    "system_containers_repository": ("url", "key_fingerprint"),
+}
+CONTAINER_ENGINE = "system_containers_engine"
+REPOSITORY_SETTINGS = (
+    CONTAINER_ENGINE,
+    *(f"{first}_{last}" for first, names in REPOSITORIES.items() for last in names),
+)
+CONTAINER_PACKAGE = "nvidia-container-toolkit-base"
 LOCKS = SHIPPED.parents[2] / "framework_pytorch/files/locks"
 
 
@@ -73,6 +91,43 @@ class Asked:
         if self.setting("framework_pytorch_lock_file"):
             return None
         return sorted(path.name for path in LOCKS.glob("*.txt"))
+
+    def repositories(self, node: Mapping[str, Any], plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What the system layer relies on, as the role system_repository is told it (a test compares).
+
+        `url` is without a login, `also` the vendor's own address, `packages` what a run would take from it; one that
+        is `always` configured is configured whether these are there or not.
+        """
+        found = []
+        if node["os"]["family"] == "redhat":
+            epel = self._repository("system_kernel_epel", plan["epel"])
+            packages = [name for name in plan["kernel"]["packages"] if name == "dkms"] + plan["runtime"]["packages"]
+            found.append({"id": "epel", **epel, "always": True, "packages": packages})
+        driver = plan["driver"]
+        if driver["source"] == "nvidia" and driver["branch"]:
+            vendors = self._repository("system_driver_repository", driver["repository"])
+            packages = plan["platform"]["packages"] if driver["present"] else driver["packages"]
+            packages = [*packages, plan["cuda"]["package"], *plan["cudnn"]["packages"], *plan["nccl"]["packages"]]
+            named = [name for name in packages if name]
+            found.append({"id": driver["repository"]["id"], **vendors, "always": False, "packages": named})
+        if self.setting(CONTAINER_ENGINE):
+            vendor = {"url": CONTAINERS[node["os"]["family"]], "key_fingerprint": ""}
+            toolkit = self._repository("system_containers_repository", vendor)
+            toolkit["packages_signed"] = False
+            found.append(
+                {"id": "nvidia-container-toolkit", **toolkit, "always": False, "packages": [CONTAINER_PACKAGE]}
+            )
+        return found
+
+    def _repository(self, prefix: str, vendor: Mapping[str, Any]) -> dict[str, Any]:
+        asked = {name: self.setting(f"{prefix}_{name}") for name in REPOSITORIES[prefix]}
+        return {
+            "url": split_login(asked["url"] or vendor["url"]).url,
+            "also": vendor["url"],
+            "fingerprint": asked["key_fingerprint"] or vendor["key_fingerprint"],
+            "packages_signed": True,
+            "metadata_signed": boolean(asked.get("metadata_signed", True), strict=False),
+        }
 
     def environment(self, plan: Mapping[str, Any]) -> dict[str, Any]:
         """What the role framework_pytorch will build for this plan, by the same words (a test compares).

@@ -6,6 +6,7 @@ from .row import NOTHING, Proved
 
 BARE, FINISHED = "tests/faults/test_bare_host.py", "tests/faults/test_finished_host.py"
 OPERATORS, ORDER = "tests/faults/test_two_operators.py", "tests/faults/test_driver_order.py"
+VENDOR = "tests/faults/test_vendor_repository.py"
 SECURE_BOOT, BUSY = "tests/faults/test_secure_boot.py", "tests/faults/test_busy_host.py"
 PLAYED = "tests/unit/doctor/test_runtime_faults.py::test_a_fault_is_told_by_doctor_and_page"
 ON_HOST = "tests/faults/test_finished_faults.py::test_a_fault_is_told_by_playbook_doctor_and_page"
@@ -294,6 +295,23 @@ ROWS = (
     Proved("host.busy", "a driver to be replaced under a job", "a process on the GPU", "every layer left as it was",
            f"{BUSY}::test_a_new_driver_and_a_reboot_wait_for_the_job", 0),
     # Packages, kernel, driver.
+    Proved("repository.elsewhere", "the vendor's own file, unsigned and first in dnf's order", "NVIDIA's guide",
+           "taken over, PASS, and brought back",
+           f"{VENDOR}::test_el8_takes_the_vendors_file_over_and_brings_it_back", 0),
+    Proved("repository.elsewhere", "a file of cuda-keyring, with another key for the address", "its package",
+           "taken over, PASS, and brought back",
+           f"{VENDOR}::test_debian12_takes_the_vendors_file_over_and_brings_it_back", 0),
+    Proved("repository.elsewhere", "a source that a tool writes again", "it comes back once it was taken over", NOTHING,
+           "tests/unit/sources/test_others.py::test_what_comes_back_is_named_and_what_is_new_is_taken_over"),
+    Proved("repository.sources", "a source that apt cannot parse", "a line without a suite", NOTHING,
+           "tests/unit/preflight/test_refusal_advice.py::test_what_is_done_by_hand_stops_and_names_where_to_look"
+           "[apt refuses its sources]"),
+    Proved("repository.effective", "dnf uses a repository otherwise than it was written", "dnf's own answer",
+           "all as it was before", "tests/unit/sources/test_effective.py::test_dnf_uses_it_otherwise"),
+    Proved("repository.lists", "a repository that apt cannot read", "an address without lists", "all as it was before",
+           "tests/unit/roles/test_system_repository.py::test_what_was_good_before_stays"),
+    Proved("host.repositories", "the vendor's file beside ours", "dnf takes its section", "read alone",
+           f"{VENDOR}::test_el8_takes_the_vendors_file_over_and_brings_it_back"),
     Proved("repository.key_unknown", "a key without a fingerprint", "none in the inventory, and none known", NOTHING,
            "tests/unit/preflight/test_refusal_advice.py::test_what_is_done_by_hand_stops_and_names_where_to_look"
            "[a repository whose key nobody has named]"),

@@ -30,6 +30,9 @@ from fault_table.row import Proved, Row
 
 # Their messages are problems of single hosts, which have ids, or the lines of checks.
 WITHOUT_ID = {
+    # It repeats what the module said, which ends with its id.
+    ("system_repository/debian.yml", "Report what was wrong with {{ system_repository_id }}"),
+    ("system_repository/redhat.yml", "Report what was wrong with {{ system_repository_id }}"),
     ("accept/judge.yml", "End with the verdict"),
     ("preflight/leave_out.yml", "Stop every host, as preflight_on_problem says"),
     ("preflight/leave_out.yml", "Leave this host out"),
@@ -117,10 +120,14 @@ def test_every_module_that_fails_has_an_id() -> None:
     # The end of the run tells the reason, with its id; where no callback does, the message does.
     allowed |= {("operator_lock", "left_out_message")}
     # Each of its errors ends with an id of its own.
-    ending_so = ("dnf_repository", "files", "kept_driver", "operator_lock", "repository_key")
+    ending_so = ("apt_repository", "dnf_repository", "files", "kept_driver", "operator_lock", "repository_key")
     allowed |= {(name, "str(error)") for name in ending_so}
     # A BundleError and a PackagesError end with theirs.
-    allowed |= {("bundle_make", "str(error)"), ("bundle_packages", "str(error)")}
+    allowed |= {
+        ("apt_repository", "without_login(str(error))"),
+        ("bundle_make", "str(error)"),
+        ("bundle_packages", "str(error)"),
+    }
     extra = [row for row in without if not any(row[0] == name and row[1].startswith(text) for name, text in allowed)]
     assert extra == []
 

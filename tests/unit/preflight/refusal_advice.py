@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuwright.sources.others import Other
+from gpuwright.sources.relied import Entry, Relied
 from test_preflight import PLENTY, facts, found, host, key, plan, wishes
 
 LOST = {"verify": "error: rpmdbNextIterator: skipping h# 1 blob size(4): BAD", "check": "", "unfinished": None}
@@ -28,6 +30,12 @@ UNPINNED = {
     "key_url": "https://mirror/key.pub",
     "key_variable": "system_driver_repository_key_url",
 }
+ELSEWHERE = Other(
+    Relied("cuda", "https://m/x/", "", "/ours", "/key", "A" * 40, True, True),
+    Entry("/etc/yum.repos.d/x.repo", 3, 4, "cuda", (), True, {}),
+    "it has come back",
+    "Find what writes it",
+)
 ALICE = ["trainer", "x", "1003", "1003", "Alice Example", "/home/alice", "/bin/bash"]
 JOB = {"gpu_processes": [], "users": [], "jobs": ["Slurm job 7"]}
 FULL = {**PLENTY, "free_mib": 1}
@@ -184,6 +192,20 @@ REFUSALS = (
         "is not the pinned one",
         lambda: State(facts=facts(unreachable=[dict(OTHER_KEY)])),
         by_hand="whoever runs the hosts compares the new fingerprint with what the vendor says of it",
+    ),
+    Refusal(
+        "another source of a repository that cannot be taken over",
+        "Another source of the repository cuda decides",
+        lambda: State(facts=facts(sources={"others": [ELSEWHERE], "refuses": "", "refused": "", "broken": []})),
+        by_hand="whoever has the tool or the file leaves that source out",
+    ),
+    Refusal(
+        "apt refuses its sources",
+        "apt refuses its sources",
+        lambda: State(
+            facts=facts(sources={"others": [], "refuses": "Malformed", "refused": "Malformed", "broken": []})
+        ),
+        by_hand="whoever wrote the source that apt names mends it",
     ),
     Refusal(
         "a repository whose key nobody has named",

@@ -21,6 +21,15 @@ MODULE_REFUSALS = {
     ("apt_components", "No configured apt source is"): "by hand: root configures the mirror (test_apt_components.py)",
     ("apt_components", "With the components"): "look: the mirror has no such component; nothing was left behind",
     (
+        "apt_repository",
+        "str(error)",
+    ): "look: curl on the node says what is in the way; another key is the vendor's to tell",
+    (
+        "apt_repository",
+        "without_login(str(error))",
+    ): "tests/unit/sources/test_others.py, test_effective.py: the file, its line, and what to do there",
+    ("apt_repository", "{}: {} [repository.file]"): "by hand: the operating system's reason (full, read-only), a rerun",
+    (
         "bundle_files",
         "{} has no room",
     ): "by hand: whoever owns the node makes room, a rerun goes on with what is missing",
@@ -112,6 +121,10 @@ MODULE_REFUSALS = {
         "{} [secure_boot.key_file]",
     ): "by hand: the key in the way and what becomes of it are named (test_mok_request.py)",
     ("nvidia_smi_info", "str(error)"): ARGUMENT,
+    (
+        "preflight_checks",
+        "The sources of packages cannot be read",
+    ): "by hand: the operating system's or apt's own words, a rerun",
     ("operator_lock", "operator_lock was asked without"): ARGUMENT,
     ("operator_lock", "left_out_message"): "the end of the run prints the host's own step (test_operator_lock.py)",
     (

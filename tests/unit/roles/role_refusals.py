@@ -116,7 +116,7 @@ NOT_FOLLOWED = {
         "Report what dnf",
     ): "the package manager's words; tests/faults break repositories",
     ("system_reboot/reboot.yml", "Check the rebooted node"): "by hand: root reads the log of the boot",
-    ("system_repository/apt_back.yml", "Report what was wrong"): "by hand: the vendor tells the new key's fingerprint",
+    ("system_repository/debian.yml", "Report what was wrong"): "by hand: the vendor tells the new key's fingerprint",
     ("system_repository/redhat.yml", "Report what was wrong"): "by hand: the vendor tells the new key's fingerprint",
     ("verify/verdict.yml", "End with the verdict"): "the checks' own actions, above",
     ("verify/xid.yml", "Leave an administrator"): "test_xid_overrides_role.py leaves the variable empty",

@@ -69,6 +69,14 @@ APT_CASES = [
     ),
     ({"msg": "The following packages have unmet dependencies: nvidia-smi"}, "do not fit together", "a hold"),
     ({"msg": "E: dpkg was interrupted, you must manually run"}, "could not be set up", "dpkg --configure --pending"),
+    (
+        {
+            "msg": "E:Conflicting values set for option Signed-By regarding source https://x/ /: /a.gpg != /b.asc, "
+            "E:The list of sources could not be read."
+        },
+        "refuses its sources as a whole",
+        "The key is not at fault",
+    ),
     ({"msg": "something new"}, "something new", "apt-get install dkms"),
 ]
 

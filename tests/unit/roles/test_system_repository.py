@@ -254,3 +254,40 @@ def test_plain_http_is_for_what_is_signed(site: Site, family: str, variables: di
     done = site.run(family, **{f"system_repository_{names[name]}": value for name, value in variables.items()})
     assert (done != 0) is refused, site.log
     assert ("is plain http and neither" in site.text) is refused and (site.files() == {}) is refused
+
+
+@needs_apt
+def test_another_source_of_the_address_is_taken_over_once(site: Site) -> None:
+    """apt would refuse all of its sources: they have two keys for one address."""
+    site.publish(VENDOR.public, VENDOR)
+    vendors = Path(site.folders["sources"]) / "vendor-guide.list"
+    line = f"deb [signed-by=/usr/share/keyrings/vendor.gpg] http://127.0.0.1:{site.port}/locked /\n"
+    vendors.write_text(
+        f"# head\n{line}deb [trusted=yes] file:///nonexistent /\n".replace("deb [trusted", "# deb [trusted")
+    )
+    before = vendors.read_text()
+    assert site.run("debian", "--check") == 0 and vendors.read_text() == before, site.log
+    # What cannot be read leaves everything as it was.
+    assert site.run("debian", system_repository_url=f"http://127.0.0.1:{site.port}/locked/") != 0
+    assert "[repository.lists]" in site.text and "must have the fingerprint" not in site.text
+    assert site.files().keys() == {"sources/vendor-guide.list"} and vendors.read_text() == before
+    assert site.run("debian") == 0, site.log
+    assert f"# {line}" in vendors.read_text() and f"\n{line}" not in vendors.read_text()
+    assert site.run("debian") == 0 and "changed=0" in site.text, site.log
+
+
+@needs_apt
+def test_a_source_that_cannot_be_parsed_or_belongs_to_a_tool_is_named(site: Site) -> None:
+    site.publish(VENDOR.public, VENDOR)
+    vendors = Path(site.folders["sources"]) / "vendor-guide.list"
+    for text, words in {
+        "deb http://127.0.0.1\n": (f"Malformed entry 1 in list file {vendors}", "[repository.sources]"),
+        f"# Managed by Puppet\ndeb http://127.0.0.1:{site.port}/locked/ /\n": (
+            f"{vendors}:2 names vendor",
+            "elsewhere]",
+        ),
+    }.items():
+        vendors.write_text(text)
+        assert site.run("debian") != 0
+        assert all(word in site.text for word in words) and "must have the fingerprint" not in site.text, site.log
+        assert site.files() == {"sources/vendor-guide.list": (0o644, text)}

@@ -40,7 +40,7 @@ def test_no_module_is_forgotten(role: str) -> None:
 
 def test_rules_name_kinds_that_the_node_knows() -> None:
     args = {"path": "/a", "dest": "/b", "src": "/c", "paths": ["/d"], "name": "e", "reposdir": "/f", "id": "g",
-            "key_file": "/h", "key_wanted": True, "folder": "/i",
+            "key_file": "/h", "key_wanted": True, "folder": "/i", "logins": "/j", "sources": "/k",
             "argv": ["rpm", "-q"], **dict.fromkeys(things.TUNING, "")}  # fmt: skip
     seen = [thing for rule in things.RULES.values() for thing in rule(args) or []]
     assert {kind for kind, _name in seen} <= set(KINDS) and len(seen) >= len(things.RULES)
@@ -68,7 +68,10 @@ def result(**args: Any) -> dict[str, Any]:
         ("ansible.builtin.command", result(argv=["rpm", "-qa"]), False, [("packages", "")]),
         ("ansible.builtin.command", result(_raw_params=f"{GPU_RUN} --json"), False, [("file", GPU_RUN)]),
         ("gpuwright.node.dnf_repository", result(reposdir="/r", id="epel", key_file="/k", key_wanted=True), False,
-         [("file", "/r/epel.repo"), ("file", "/k"), ("packages", "")]),
+         [("folder", "/r"), ("folder", "/etc/yum.repos.d"), ("folder", "/etc/yum/repos.d"),
+          ("folder", "/etc/distro.repos.d"), ("file", "/etc/dnf/dnf.conf"), ("file", "/k"), ("packages", "")]),
+        ("gpuwright.node.apt_repository", result(id="x", sources="/s", logins="/l", key_file="/k"), False,
+         [("file", "/k"), ("file", "/l/gpuwright-x.conf"), ("file", "/etc/apt/sources.list"), ("folder", "/s")]),
         ("gpuwright.node.files", result(entries=[{"path": "/a"}, {"path": ""}]), False, [("file", "/a")]),
         ("gpuwright.node.files", result(entries=[{"path": "/a"}], units=[{"name": "x", "state": "started"}]), False,
          [("file", "/a"), ("unit", "x"), ("active", "x")]),

@@ -31,7 +31,18 @@ from .gpu import (
     strikes,
 )
 from .gpu.strikes_kept import counted
-from .host import disks, held_updates, infiniband, services, size, space, system, training_user, tuning
+from .host import (
+    disks,
+    held_updates,
+    infiniband,
+    repositories,
+    services,
+    size,
+    space,
+    system,
+    training_user,
+    tuning,
+)
 from .kernel import log, xid
 from .model import limits, trainer
 from .nccl import version as nccl
@@ -66,6 +77,7 @@ MODULES = (
     driver_files,
     switches,
     held_updates,
+    repositories,
     system,
     space,
     size,

@@ -16,6 +16,7 @@ import ansible
 
 from .. import trainer_wheel
 from ..inherited import ROLES, role_specs
+from ..plan.asked import REPOSITORY_SETTINGS
 from ..started import STARTED_AS
 
 # The roles of the layers, in their order; verify is entered in every run, and only what it installs can be settled.
@@ -30,6 +31,8 @@ MOST_CHARACTERS = 1024
 PLUGINS = ("action", "filter", "lookup", "module_utils", "modules", "plugin_utils")
 INCLUDED = re.compile(r"name: gpuwright\.node\.(\w+)")
 ASKED = re.compile(r"gpuwright\.node\.setting', '(\w+)'")
+# The lookup asks for settings by itself.
+REPOSITORIES = "gpuwright.node.asked', 'repositories'"
 # Facts of the probe that change while nobody changes the node, or that only this decision uses.
 VOLATILE = ("disks", "in_use", "kept_plan", "last_verdict", "lock", "settled")
 # The same, wherever they are: a virtual machine's host lends it more or less memory (a balloon), and the link of a card
@@ -56,6 +59,7 @@ def settings(role: str, roles: Path = ROLES) -> tuple[str, ...]:
     for one in set(closure(role, roles)) - set(OF_EVERY_PLAY):
         specs = role_specs(roles)[one].values()
         names.update(*(entry.get("options", {}) for entry in specs), ASKED.findall(_text(roles / one)))
+        names.update(REPOSITORY_SETTINGS if REPOSITORIES in _text(roles / one) else ())
     return tuple(sorted(names))
 
 

@@ -31,7 +31,15 @@ OF_A_PLAN = (
     "performance.*",
 )
 # These examine what the toolkit keeps or has set on its nodes.
-OF_A_NODE = ("gpu.strikes", "host.services", "host.tuning", "containers.*", "waivers.valid")
+OF_A_NODE = (
+    "gpu.strikes",
+    "host.services",
+    "host.tuning",
+    "host.repositories",
+    "host.repository_files",
+    "containers.*",
+    "waivers.valid",
+)
 NOT_A_NODE = "not a node of this toolkit"
 NO_PLAN = "a scan does not compare a node with a plan; gpu-doctor does"
 # In the expectations of a scan: why checks are left out.

@@ -52,6 +52,8 @@ READINGS: dict[str, Any] = {
     "infiniband": None,
     "disks": [{"name": "nvme0n1", "model": "INTEL SSDPE2KX010T8", "state": "live", "health": DISK_HEALTH}],
     "held_updates": {"manager": "dnf", "updates": [], "days": 1},
+    "repositories": None,
+    "repository_files": None,
     "training_user": {
         "uid": 991,
         "gids": [991],
@@ -61,7 +63,20 @@ READINGS: dict[str, Any] = {
     },
 }
 # Checks that make sense on other nodes only, and what makes this one such a node.
+REPOSITORY = "/etc/yum.repos.d/cuda-rhel8-x86_64.repo"
 OTHER_NODES: dict[str, Changes] = {
+    "host.repositories": {
+        ("repositories",): {
+            "manager": "dnf",
+            "relied": ["cuda-rhel8-x86_64", "epel"],
+            "problems": [],
+            "weak": [],
+            "files": {REPOSITORY: "1f2e3d4c5b6a7988"},
+        }
+    },
+    "host.repository_files": {
+        ("repository_files",): {"now": {REPOSITORY: "1f2e3d4c5b6a7988"}, "then": {REPOSITORY: "1f2e3d4c5b6a7988"}}
+    },
     "host.size": {("expectations", "host"): {"sockets": 2, "cpus": 20, "memory_gib": 128, "swap_gib": 4}},
     "host.infiniband": {
         ("infiniband",): [

@@ -24,6 +24,26 @@ def port(**changes: object) -> list[dict]:
     return [{**healthy_node.OTHER_NODES["host.infiniband"][PORTS][0], **changes}]
 
 
+VENDORS = "/etc/yum.repos.d/cuda-rhel8.repo"
+OTHER = {
+    "id": "cuda-rhel8-x86_64",
+    "place": f"{VENDORS}:1",
+    "what": "what dnf takes",
+    "wanted": "ours",
+    "found": "the vendor's",
+}
+
+
+def asked(**changes: object) -> Changes:
+    [(path, reading)] = healthy_node.OTHER_NODES["host.repositories"].items()
+    return {path: {**reading, **changes}}
+
+
+def kept(**changes: object) -> Changes:
+    [(path, reading)] = healthy_node.OTHER_NODES["host.repository_files"].items()
+    return {path: {**reading, **changes}}
+
+
 def health(passed: bool | None = True, critical_warning: int | None = 0, percentage_used: int | None = 3) -> dict:
     return {"passed": passed, "critical_warning": critical_warning, "percentage_used": percentage_used}
 
@@ -149,6 +169,23 @@ ROWS: list[tuple[str, Changes, dict[str, object], str, str]] = [
     ("host.training_user", {("training_user", "groups"): []}, {}, UNKNOWN, "no group"),
     ("host.training_user", {("training_user", "password"): "set"}, {}, FAIL, "not locked"),
     ("host.training_user", {("training_user", "password"): "empty"}, {}, FAIL, "not locked"),
+    ("host.repositories", asked(), {}, PASS, "dnf uses cuda-rhel8-x86_64, epel as configured"),
+    ("host.repositories", asked(relied=[]), {}, PASS, "none of them"),
+    ("host.repositories", asked(problems=[OTHER]), {}, FAIL, f"{VENDORS}:1: what dnf takes is the vendor's, not ours"),
+    ("host.repositories", asked(problems=[OTHER] * 4, weak=[OTHER]), {}, FAIL, "and 1 more"),
+    ("host.repositories", asked(weak=[OTHER]), {}, WARN, "takes what nobody has signed"),
+    ("host.repositories", asked(problems=None), {}, UNKNOWN, "problems"),
+    ("host.repositories", asked(problems=[{}]), {}, UNKNOWN, "place"),
+    ("host.repositories", asked(manager="zypper"), {}, UNKNOWN, "zypper"),
+    ("host.repositories", {("repositories",): None}, {}, SKIP, "nobody has said"),
+    ("host.repositories", {("repositories",): {"unreadable": "dnf is ill"}}, {}, UNKNOWN, "dnf is ill"),
+    ("host.repository_files", kept(), {}, PASS, "1 files are as they were"),
+    ("host.repository_files", kept(now={}), {}, WARN, "changed since the last verification: /etc/yum.repos.d/cuda"),
+    ("host.repository_files", kept(now={VENDORS: "11"}), {}, WARN, VENDORS),
+    ("host.repository_files", kept(then=None), {}, UNKNOWN, "then"),
+    ("host.repository_files", {**kept(now={}), **asked()}, {}, SKIP, "was asked: host.repositories"),
+    ("host.repository_files", {("repository_files",): {"unreadable": "no"}}, {}, UNKNOWN, "no"),
+    ("host.repository_files", {("repository_files",): None}, {}, SKIP, "no verification has asked"),
     ("host.held_updates", {UPDATES: [update()]}, {}, WARN, "553.el8_10.x86_64: RHSA-2026:0001 (Important)"),
     ("host.held_updates", {UPDATES: [update(f"p{n}-1-1.noarch") for n in range(6)]}, {}, WARN, "p3-1-1.noarch"),
     ("host.held_updates", {UPDATES: [update(f"p{n}-1-1.noarch") for n in range(6)]}, {}, WARN, "and 2 more"),

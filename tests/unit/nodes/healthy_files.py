@@ -31,6 +31,7 @@ def put_node(host: HostTree) -> None:
     speeds = {"current_link_speed": "8.0 GT/s PCIe", "max_link_speed": "8.0 GT/s PCIe"}
     host.put("/proc/uptime", "86400.00 1700000.00\n")
     host.put("/proc/sys/kernel/random/boot_id", READINGS["probe"]["kernel"]["boot_id"] + "\n")
+    host.put("/proc/sys/kernel/version", READINGS["probe"]["kernel"]["build"] + "\n")
     host.pci_device(PCI_ID, local_cpulist="0-9", **speeds)
     host.bind(PCI_ID, "nvidia")
     host.put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n")

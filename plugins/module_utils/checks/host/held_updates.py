@@ -33,7 +33,7 @@ def held_updates(readings: Evidence, expected: Evidence) -> Outcome:
         more = f", and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
         return warned(len(found), 0, f"held back: {words}{more}")
     if readings.absent("held_updates", "days"):
-        return passed(0, 0, "no security update is known for the packages that are held; of when the lists are is not")
+        return skipped(f"how old the package manager's lists are is not known; '{REFRESH[manager]}' fetches new ones")
     days = readings.number("held_updates", "days")
     if days > LIMIT_DAYS:
         text = "nothing newer is known than {} days ago (limit {}); '{}' fetches newer lists"

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 TOKEN_BYTES = 8
+# What a run replaces in its own folders, without the suffix.
+RUN_FILES = r"checkpoint-[0-9]{10,}|step-[0-9]{10,}|best|config|stats|memory|operators"
+LEFT = re.compile(rf"({RUN_FILES})\.[0-9a-f]{{{TOKEN_BYTES * 2}}}\.tmp")
 
 
 @contextlib.contextmanager
@@ -44,9 +48,10 @@ def open_own(path: Path, flags: int) -> int:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what a killed process left in `folder` of the files that it was replacing, for its only user."""
-    for path in folder.glob(f"*.{'[0-9a-f]' * TOKEN_BYTES * 2}.tmp"):
-        path.unlink(missing_ok=True)
+    """Remove what a killed run left in `folder` of the files that it was replacing, for its only user."""
+    for path in folder.glob("*.tmp"):
+        if LEFT.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+            path.unlink(missing_ok=True)
 
 
 def _open(path: Path, flags: int) -> int:

@@ -30,7 +30,7 @@ def check(config: Config, resume: str, processes: int) -> list[str]:
     elif not on_gpu:
         raise ConfigError("auto_batch: true needs a GPU, and there is none; allowed here: false")
     build_checked(make_task(config))
-    state = newest_state(Path(config.run_dir), resume)
+    state, _passed_over = newest_state(Path(config.run_dir), resume)
     if state:
         check_drift(state["config"], config, resume == "changed")
     return lines

@@ -23,7 +23,7 @@ from ..config import Config
 from ..data.loader import make_dataset
 from ..inference.fid import FeatureNetwork
 from ..inference.trained import images_of, make_noise
-from ..runs.checkpoint import save_best
+from ..runs.checkpoint import CheckpointError, check_sums, save_best
 from ..runs.samples import grid_batch
 from ..safe_files import open_own
 from ..tasks import Task
@@ -109,13 +109,24 @@ class Distance:
         self.best = self.kept()
 
     def kept(self) -> float:
-        """The distance of the generator in best.pt; infinite if there is none that can be read."""
+        """The distance of the generator in best.pt; infinite if there is none, or a damaged one, which is replaced.
+
+        CheckpointError if it is whole and somebody else's.
+        """
+        file = self.folder / BEST
         try:
-            state = torch.load(self.folder / BEST, map_location="cpu", weights_only=True)
-            return float(state["distance"]) if state.get("kind", "kernel") == self.kind else math.inf
-        # A damaged file may raise anything; the next measurement replaces it.
+            check_sums(file)
+        # A damaged file may raise anything.
         except Exception:
             return math.inf
+        try:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+            return float(state["distance"]) if state.get("kind", "kernel") == self.kind else math.inf
+        except Exception as error:
+            raise CheckpointError(
+                f"{file}: this trainer did not write it, and would replace it by its closest generator; "
+                "move it away, or set distance_every: 0"
+            ) from error
 
     def after(self, task: Task, average: nn.Module, step: int) -> float:
         """The distance after `step`, added to distance.jsonl; the generator is kept if no other was closer."""

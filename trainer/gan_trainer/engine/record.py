@@ -42,7 +42,9 @@ class Record:
             self.log()
         # Before the samples, whose failure must not lose the training since the last checkpoint.
         if saves and self.run:
-            save_checkpoint(self.run.folder, step, capture_state(trainer), config.keep_checkpoints)
+            run, state = self.run, capture_state(trainer)
+            path = save_checkpoint(run.folder, step, state, config.keep_checkpoints, run.passed_over)
+            run.passed_over.discard(path)
         if self.reporter and (last or step % config.sample_every == 0):
             self.draw(self.reporter)
         if self.distance and self.reporter and (last or step % config.distance_every == 0):

@@ -20,7 +20,7 @@ from ..data.prefetch import Prefetcher
 from ..errors import UserError
 from ..parallel.distributed import Ranks, join
 from ..precision import Precision, choose_precision
-from ..runs.checkpoint import CheckpointError, list_checkpoints, load_checkpoint
+from ..runs.checkpoint import CHECKPOINTS, CheckpointError, list_checkpoints, load_newest
 from ..runs.drift import check_drift
 from ..runs.folder import RunFolder
 from ..runs.reporting import Reporter
@@ -82,7 +82,10 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
         holds = census.describe(config) if ranks.first else []
         # Only the first rank holds the folder, reads its checkpoint for all, and prints.
         run = stack.enter_context(RunFolder(folder, config)) if ranks.first else None
-        state = ranks.agree(newest_state(folder, resume) if ranks.first else None)
+        newest: dict[str, Any] | None = None
+        if run:
+            newest, run.passed_over = newest_state(folder, resume)
+        state = ranks.agree(newest)
         drift = check_drift(state["config"], config, resume == "changed") if state else ""
         config = settle_batch(config, state, device, precision, ranks)
         trainer = Trainer(config, device, precision, ranks)
@@ -106,10 +109,13 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
         return False
 
 
-def newest_state(folder: Path, resume: str) -> dict[str, Any] | None:
+def newest_state(folder: Path, resume: str) -> tuple[dict[str, Any] | None, set[Path]]:
+    """As `load_newest`; says what has a checkpoint's name and is none."""
+    for path in CHECKPOINTS.others(folder):
+        print(f"train-gan: {path} is none of this trainer's checkpoints: neither read nor removed", flush=True)
     if resume == "never" and list_checkpoints(folder):
         raise CheckpointError(f"run_dir: {folder} holds checkpoints; choose a new folder to start over")
-    return load_checkpoint(folder)
+    return load_newest(folder)
 
 
 def settle_batch(

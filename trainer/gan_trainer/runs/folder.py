@@ -25,6 +25,8 @@ class RunFolder:
     def __init__(self, folder: Path, config: Config) -> None:
         self.folder, self.config = folder, config
         self.stats = folder / "stats.jsonl"
+        # Checkpoints that could not be read when this run began.
+        self.passed_over: set[Path] = set()
         self.logged_step, self.logged_at = 0, 0.0
 
     def __enter__(self) -> RunFolder:

@@ -12,7 +12,10 @@ from torch import Tensor
 from ..config import Config
 from ..safe_files import replacing
 from .elapsed import Elapsed
+from .numbered import NumberedFiles
 from .samples import make_grid, save_png
+
+GRIDS = NumberedFiles("step-", ".png")
 
 
 class Reporter:
@@ -78,7 +81,7 @@ class Reporter:
         grid = make_grid(images)
         folder = self.folder / "samples"
         folder.mkdir(exist_ok=True)
-        with replacing(folder / f"step-{step:010d}.png") as file:
+        with replacing(folder / GRIDS.name(step)) as file:
             save_png(grid, file)
         if self.board is not None:
             self.board.add_image("samples", grid, step)
@@ -87,8 +90,8 @@ class Reporter:
         """The last line: how far the run came, and where its results are."""
         done = f"stopped at step {step} of {self.config.steps}" if stopped else f"done: step {step}"
         onward = "; the same command resumes from here" if stopped else ""
-        grids = sorted((self.folder / "samples").glob("*.png"))
-        pictures = f"pictures {grids[-1]}, " if grids else ""
+        grids = [path for number, path in GRIDS.there(self.folder / "samples") if number <= step]
+        pictures = f"pictures {grids[0]}, " if grids else ""
         self.say(
             f"train-gan: {done} after {self.elapsed.so_far()}{onward}. Results in {self.folder}: {pictures}"
             "checkpoints checkpoint-*.pt, losses stats.jsonl"

@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import re
 import tempfile
 from typing import Optional, Tuple
 
@@ -39,7 +40,7 @@ def write_beside(path: str, data: bytes, mode: int, owner: Optional[Tuple[int, i
             file.flush()
             os.fsync(file.fileno())
             now = os.fstat(file.fileno()).st_mtime
-        _remove_left(folder, f".{name}.", now)
+        _remove_left(folder, name, now)
     except BaseException:
         _remove(temporary)
         raise
@@ -65,10 +66,12 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _remove_left(folder: str, prefix: str, now: float) -> None:
+def _remove_left(folder: str, of: str, now: float) -> None:
     """Remove files that killed writers of the same file left; `now` is the folder's own clock."""
+    # The letters that tempfile chooses; anybody may have a file whose name only begins and ends like that.
+    left = re.compile(r"\.{}\.[a-z0-9_]{{8}}\.new\Z".format(re.escape(of)))
     for name in os.listdir(folder):
-        if name.startswith(prefix) and name.endswith(".new"):
+        if left.match(name):
             with contextlib.suppress(OSError):
                 if now - os.lstat(os.path.join(folder, name)).st_mtime > LEFT_AFTER_S:
                     os.unlink(os.path.join(folder, name))

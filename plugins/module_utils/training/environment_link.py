@@ -2,12 +2,16 @@
 """Which of the environments is the current one, and which others there are."""
 
 import os
+import re
 from typing import List
 
 from ..host.placing import Wanted
+from .environment_files import STAMP
 
 NAME = "current"
 LINK_MODE = 0o777
+# An environment is named after what decides its content (roles/framework_pytorch/vars/main.yml).
+OURS = re.compile(r"[0-9a-f]{16}\Z")
 
 
 def link_of(folder: str, path: str) -> Wanted:
@@ -28,12 +32,25 @@ def elsewhere(wanted: Wanted) -> str:
 
 
 def other_environments(folder: str, path: str) -> List[str]:
-    """The folders beside `path`, the newest first; OSError if they cannot be listed."""
+    """Environments of the toolkit beside `path`, the whole ones first, then the newest; OSError if none can be listed.
+
+    Whatever else lies in the folder is somebody's own, and no environment of the toolkit's.
+    """
     try:
-        with os.scandir(folder) as entries:
-            found = [entry for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name != NAME]
-            times = {os.path.join(folder, entry.name): entry.stat().st_mtime for entry in found}
+        found = [entry for entry in os.listdir(folder) if OURS.match(entry)]
     except FileNotFoundError:
         return []
-    times.pop(path, None)
-    return sorted(times, key=lambda one: (-times[one], one))
+    places = [place for place in (os.path.join(folder, entry) for entry in found) if _is_folder(place)]
+    return sorted((place for place in places if place != path), key=lambda one: (-_complete_since(one), one))
+
+
+def _is_folder(place: str) -> bool:
+    return os.path.isdir(place) and not os.path.islink(place)
+
+
+def _complete_since(place: str) -> float:
+    """Seconds since 1970; 0 for one that is not complete, to which nobody could go back."""
+    try:
+        return os.stat(os.path.join(place, STAMP)).st_mtime
+    except OSError:
+        return 0.0

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-NAME = re.compile(r"\d{8}T\d{6}Z-.*\.log")
+# As `_open` names it; a copy under another name is somebody's own.
+NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z-.*-[0-9]+\.log")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Parameters of Ansible's display, after the message.
 ARGUMENTS = ("color", "stderr", "screen_only", "log_only", "newline")
@@ -117,7 +118,7 @@ class RunLog:
 
 def prune(folder: Path, keep: int) -> None:
     """Remove all but the newest logs; their names begin with their time."""
-    logs = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
+    logs = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name) and path.is_file())
     for path in logs[:-keep]:
         # Another run may have removed it, or another user owns it.
         with contextlib.suppress(OSError):

@@ -157,7 +157,9 @@ def test_what_a_killed_writer_left_goes_with_a_later_write(tmp_path: Path) -> No
     assert names_in(tmp_path) == [left, "file"]
     then = target.stat().st_mtime - whole_file.LEFT_AFTER_S - 1
     os.utime(tmp_path / left, (then, then))
-    (tmp_path / ".other.x.new").touch()
-    os.utime(tmp_path / ".other.x.new", (then, then))
+    others = [".file.mine.new", ".file.of.abcdefgh.new", ".other.x.new"]
+    for name in others:
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (then, then))
     whole_file.write_whole(str(target), b"newest")
-    assert names_in(tmp_path) == [".other.x.new", "file"] and target.read_text() == "newest"
+    assert names_in(tmp_path) == [*others, "file"] and target.read_text() == "newest"

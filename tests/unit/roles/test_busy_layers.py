@@ -87,18 +87,20 @@ def test_a_driver_waits_for_who_works(
 
 # --- environments
 
+CURRENT, NEW, OLDER, OLDEST = (letter * 16 for letter in "abcd")
+
 
 class Environments:
     def __init__(self, site: Site) -> None:
         self.site, self.venvs = site, site.folder / "venvs"
-        for number, name in enumerate(("oldest", "older", "current-one", "new-one")):
+        for number, name in enumerate((OLDEST, OLDER, CURRENT, NEW)):
             (self.venvs / name).mkdir(parents=True)
             (self.venvs / name / "gpuwright.json").write_text("{}")
-            os.utime(self.venvs / name, (1000 + number, 1000 + number))
-        (self.venvs / "current").symlink_to(self.venvs / "current-one")
+            os.utime(self.venvs / name / "gpuwright.json", (1000 + number, 1000 + number))
+        (self.venvs / "current").symlink_to(self.venvs / CURRENT)
 
     def run(self, answers: list[Any], *tasks: str, **variables: Any) -> int:
-        known: dict[str, Any] = {"__framework_pytorch_venvs": str(self.venvs), "__framework_pytorch_id": "new-one"}
+        known: dict[str, Any] = {"__framework_pytorch_venvs": str(self.venvs), "__framework_pytorch_id": NEW}
         known |= {"framework_pytorch_keep": 0, **variables}
         return self.site.play(answers, [include("framework_pytorch", name) for name in tasks], **known)
 
@@ -122,13 +124,13 @@ UNKNOWN = {"who": "1 unknown processes", "unreadable": "not seen"}
 @pytest.mark.parametrize(
     ("answer", "variables", "code", "current"),
     [
-        ("", {}, 0, "new-one"),
-        (ALICE, {}, 2, "current-one"),
-        (BY_LINK, {}, 2, "current-one"),
+        ("", {}, 0, NEW),
+        (ALICE, {}, 2, CURRENT),
+        (BY_LINK, {}, 2, CURRENT),
         # Told to: who was called by its environment's own path keeps its files, who was called by the link would not.
-        (ALICE, FORCE, 0, "new-one"),
-        (BY_LINK, FORCE, 0, "current-one"),
-        (UNKNOWN, FORCE, 0, "current-one"),
+        (ALICE, FORCE, 0, NEW),
+        (BY_LINK, FORCE, 0, CURRENT),
+        (UNKNOWN, FORCE, 0, CURRENT),
     ],
 )
 def test_the_switch_waits(environments: Environments, answer: Any, variables: dict, code: int, current: str) -> None:
@@ -139,16 +141,16 @@ def test_the_switch_waits(environments: Environments, answer: Any, variables: di
 
 
 def test_the_current_one_stays_whoever_works(environments: Environments) -> None:
-    assert environments.run([ALICE], "switch", __framework_pytorch_id="current-one") == 0, environments.site.log
+    assert environments.run([ALICE], "switch", __framework_pytorch_id=CURRENT) == 0, environments.site.log
     assert environments.site.looks == [] and "changed=0" in environments.site.text
 
 
 @pytest.mark.parametrize(
     ("answer", "left"),
     [
-        ({}, ["new-one"]),
-        ({"environments": {"{venvs}/older": ALICE}}, ["new-one", "older"]),
-        (UNKNOWN, ["current-one", "new-one", "older", "oldest"]),
+        ({}, [NEW]),
+        ({"environments": {f"{{venvs}}/{OLDER}": ALICE}}, [NEW, OLDER]),
+        (UNKNOWN, [CURRENT, NEW, OLDER, OLDEST]),
     ],
 )
 def test_what_somebody_uses_is_not_removed(environments: Environments, answer: dict, left: list[str]) -> None:
@@ -156,17 +158,17 @@ def test_what_somebody_uses_is_not_removed(environments: Environments, answer: d
     answer = {"who": "", **answer, **({"environments": used} if used else {})}
     assert environments.run(["", answer], "switch", "prune") == 0, environments.site.log
     assert environments.names() == left
-    assert (f"older stays until a later run: {ALICE}" in environments.site.text) is bool(used)
+    assert (f"{OLDER} stays until a later run: {ALICE}" in environments.site.text) is bool(used)
 
 
 def test_what_the_link_leads_to_is_never_removed(environments: Environments) -> None:
     """The switch was held, and who held it has ended since."""
     assert environments.run([BY_LINK, ""], "switch", "prune", **FORCE) == 0, environments.site.log
-    assert environments.names() == ["current-one", "new-one"]
+    assert environments.names() == [CURRENT, NEW]
 
 
 def test_nobody_is_asked_where_nothing_is_too_many(environments: Environments) -> None:
-    assert environments.run([ALICE], "switch", "prune", __framework_pytorch_id="current-one",
+    assert environments.run([ALICE], "switch", "prune", __framework_pytorch_id=CURRENT,
                             framework_pytorch_keep=3) == 0, environments.site.log  # fmt: skip
     assert environments.site.looks == [] and len(environments.names()) == 4
 
@@ -196,18 +198,18 @@ def test_the_trainer_is_not_replaced_under_who_works(
 
 
 def test_an_environment_that_the_trainer_waits_for_is_not_the_current_one_yet(environments: Environments) -> None:
-    site, new = environments.site, environments.venvs / "new-one"
+    site, new = environments.site, environments.venvs / NEW
     known = {
         "gpu_node_plan": {},
         "__model_trainer_digest": "same",
         "framework_pytorch_planned": {"path": str(new), "complete": True},
     }
-    known.update({"__framework_pytorch_venvs": str(environments.venvs), "__framework_pytorch_id": "new-one"})
+    known.update({"__framework_pytorch_venvs": str(environments.venvs), "__framework_pytorch_id": NEW})
     main = yaml.safe_load((REPOSITORY / "roles/model_trainer/tasks/main.yml").read_text())
     (switch,) = [task for task in main if task["name"] == "Make it the current one"]
     answers = [ALICE, "", ""]
     assert site.play(answers, [include("model_trainer", "package"), switch], **known, **FORCE) == 0, site.log
-    assert environments.current == "current-one" and [look["environment"] for look in site.looks] == [str(new)]
+    assert environments.current == CURRENT and [look["environment"] for look in site.looks] == [str(new)]
 
 
 # --- verification

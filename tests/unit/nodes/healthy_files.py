@@ -32,6 +32,9 @@ def put_node(host: HostTree) -> None:
     host.put("/proc/uptime", "86400.00 1700000.00\n")
     host.put("/proc/sys/kernel/random/boot_id", READINGS["probe"]["kernel"]["boot_id"] + "\n")
     host.put("/proc/sys/kernel/version", READINGS["probe"]["kernel"]["build"] + "\n")
+    host.put("/etc/grub2.cfg", 'set default="${saved_entry}"\ninsmod blscfg\nblscfg\n')
+    host.put("/boot/grub2/grubenv", f"# GRUB Environment Block\nsaved_entry=0123-{KERNEL}\n")
+    host.put(f"/boot/loader/entries/0123-{KERNEL}.conf", f"version {KERNEL}\nlinux /vmlinuz-{KERNEL}\n")
     host.pci_device(PCI_ID, local_cpulist="0-9", **speeds)
     host.bind(PCI_ID, "nvidia")
     host.put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n")
@@ -200,7 +203,8 @@ RPMS = "".join(
     f"{package['name']}\t580.95.05\t1.el8\tNVIDIA Corporation (none)\n"
     for package in READINGS["driver_packages"]["packages"]
 )
-RPM = f"[ $1 = -qf ] && echo nvidia-driver && exit\ncat <<'E'\n{RPMS}E"
+IMAGE = f"*--queryformat*vmlinuz*) printf 'kernel-core\\t%s\\n' {KERNEL.partition('.x86_64')[0]}; exit;;"
+RPM = f"case \"$*\" in\n{IMAGE}\n-qf*) echo nvidia-driver; exit;;\nesac\ncat <<'E'\n{RPMS}E"
 SMARTCTL = {
     "smart_status": {"passed": True},
     "nvme_smart_health_information_log": {"critical_warning": 0, "available_spare": 100, "percentage_used": 3},

@@ -84,11 +84,30 @@ class Archive:
         said = [line for line in done.stdout.splitlines() if "Depends:" in line or "but " in line]
         return "\n".join([*said, *done.stderr.splitlines()]) or f"apt-get ended with {done.returncode}"
 
+    def unpacked(self, package: str) -> Path:
+        """A folder with the files of this package at the newest version that answers; nothing of it is run."""
+        if self.suite not in self.reached:
+            raise NotAsked(self.suite)
+        tree = self.folder / "unpacked" / package
+        tree.mkdir(parents=True)
+        done = self._apt(self._lines(), UPDATE_SECONDS, package, words=("download",), folder=tree.parent)
+        files = sorted(tree.parent.glob(f"{package}_*.deb"))
+        if done.returncode != 0 or len(files) != 1:
+            raise AssertionError(f"apt-get download {package}: {done.stderr or files}")
+        subprocess.run(["dpkg-deb", "--extract", str(files[0]), str(tree)], check=True)
+        return tree
+
     def _lines(self) -> str:
         return "\n".join(self.sources[name] for name in self.reached)
 
     def _apt(
-        self, lines: str, seconds: int, *arguments: str, program: str = "apt-get", words: Sequence[str] = ()
+        self,
+        lines: str,
+        seconds: int,
+        *arguments: str,
+        program: str = "apt-get",
+        words: Sequence[str] = (),
+        folder: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         listed = self.folder / "sources.list"
         listed.write_text(lines + "\n")
@@ -119,4 +138,5 @@ class Archive:
             timeout=seconds,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
             check=False,
+            cwd=folder,
         )

@@ -5,9 +5,10 @@ import collections
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
 from . import knobs as tuning_knobs
+from . import profiles
 from . import store as tuning_store
 from .disk import NotHere
-from .files import TMPFILES, TUNED, UNIT_NAME
+from .files import TMPFILES, UNIT_NAME
 from .plan import Plan
 
 NOTHING = Plan([], [], {}, {})
@@ -64,7 +65,7 @@ def turns(work: Work) -> List[str]:
     Files that are only read at the next login or boot, and our own service, affect nobody.
     """
     keys = {key for key, (found, value) in work.restore.items() if found is not None and found != value}
-    keys |= set(work.turn) | ({"tuned profile"} if TUNED in work.write else set())
+    keys |= set(work.turn) | ({"tuned profile"} if any(map(profiles.is_own, work.write)) else set())
     keys |= {"unit " + path.rpartition("/")[2] for path in work.write if path.endswith(".mount")}
     return sorted(keys - {"unit " + UNIT_NAME})
 
@@ -89,8 +90,9 @@ def apply(root: str, plan: Plan, work: Work, before: Dict[str, Any]) -> Any:
     _announce(sorted(work.write) + sorted(work.put_back))
     # tuned first, then the rest is read again: its profile may have changed values that were right before.
     for key, wanted in sorted(plan.knobs.items(), key=lambda item: not item[0].startswith("tuned")):
-        file = TUNED if key.startswith("tuned") else "/etc/systemd/system/" + key.split()[-1]
-        if tuning_knobs.read(root, key) != wanted or (file == TUNED and TUNED in work.write):
+        file = "/etc/systemd/system/" + key.split()[-1]
+        reload = key == "tuned profile" and any(map(profiles.is_own, work.write))
+        if tuning_knobs.read(root, key) != wanted or reload:
             tuning_knobs.write(root, key, wanted)
         elif file.endswith(".mount") and file in work.write:
             # A different disk from the one that is mounted.

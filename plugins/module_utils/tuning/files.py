@@ -11,7 +11,6 @@ PROGRAM = "/usr/local/bin/gpu-tune"
 UNIT_NAME = "gpuwright-tuning.service"
 UNIT = "/etc/systemd/system/" + UNIT_NAME
 UDEV = "/etc/udev/rules.d/61-gpuwright-data-disk.rules"
-TUNED = "/etc/tuned/gpuwright/tuned.conf"
 MOUNT = "/etc/systemd/system/{}.mount"
 TMPFILES = "/etc/tmpfiles.d/gpuwright-scratch.conf"
 RECORD = "/etc/gpuwright/tuning.json"

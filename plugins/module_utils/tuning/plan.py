@@ -12,6 +12,7 @@ from ..readings.kernel_log.log import read_container
 from . import files as tuning_files
 from . import gpu as tuning_gpu
 from . import knobs as tuning_knobs
+from . import profiles
 from .catalogue import (
     BY_NAME,
     CATALOGUE,
@@ -29,7 +30,6 @@ PROFILE = re.compile(r"[A-Za-z0-9_.-]+")
 # Profiles that fit a server; `tuned-adm recommend` may say powersave or balanced.
 GOOD_PARENTS = ("virtual-guest", "throughput-performance", "accelerator-performance", "hpc-compute")
 USUAL_PARENT = "throughput-performance"
-TUNED_FOLDERS = ("/etc/tuned", "/usr/lib/tuned", "/usr/lib/tuned/profiles")
 LOADED_DRIVER = "/proc/driver/nvidia/version"
 NR_OPEN = "/proc/sys/fs/nr_open"
 # The kernel and its interrupts belong to the container's host.
@@ -192,10 +192,10 @@ def _plan_tuned(plan: Plan, root: str, setting: Setting, value: str, wishes: Map
     if state[1] != "active":
         raise NotHere(f"tuned does not run here; {tuning_files.UNIT_NAME} sets the same at boot")
     parent = wishes["tuned_parent"] or _recommended()
-    if not any(exists(root, f"{folder}/{parent}/tuned.conf") for folder in TUNED_FOLDERS):
+    if not any(exists(root, f"{folder}/{parent}/tuned.conf") for folder in profiles.folders(root)):
         raise Refused(f"tuned has no profile {parent!r}; see: tuned-adm list profiles")
     _add(plan, setting, value, "tuned profile", ["tuned profile"])
-    plan.files[tuning_files.TUNED] = (parent, 0o644)
+    plan.files[profiles.own_file(root)] = (parent, 0o644)
 
 
 def _recommended() -> Any:
@@ -256,12 +256,11 @@ def _add_disk_rule(plan: Plan, root: str, wishes: Mapping[str, Any]) -> None:
 
 
 def _add_profile(plan: Plan) -> None:
-    if tuning_files.TUNED in plan.files:
+    for path in [path for path in plan.files if profiles.is_own(path)]:
         others = _held(plan, "sysfs")
         sysctls, disks = _held(plan, "sysctl"), _held(plan, "disk")
         arguments = (sysctls, others.get("cpu_governor", ""), others.get("transparent_hugepage", ""), disks)
-        parent = plan.files[tuning_files.TUNED][0]
-        plan.files[tuning_files.TUNED] = (tuning_files.tuned_file(parent, *arguments), 0o644)
+        plan.files[path] = (tuning_files.tuned_file(plan.files[path][0], *arguments), 0o644)
 
 
 def _add_scratch(plan: Plan, file_system: str, folder: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from ..host.files import below
 from ..host.whole_file import write_whole
+from . import profiles
 
 BEFORE = "/var/lib/gpuwright/tuning-before.json"
 
@@ -23,12 +24,14 @@ def load(root: str) -> Dict[str, Any]:
         return {"schema": 1, "knobs": {}, "files": {}, "folders": []}
     try:
         with open(path, encoding="utf-8") as file:
-            before = json.load(file)
+            before: Dict[str, Any] = json.load(file)
         if before["schema"] != 1 or not all(isinstance(before[name], dict) for name in ("knobs", "files")):
             raise ValueError("not schema 1")
-        return dict(before, folders=list(before["folders"]))
+        before = dict(before, folders=list(before["folders"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{BEFORE} holds the values to go back to and cannot be read: {error}")
+    profiles.follow(root, before)
+    return before
 
 
 def save(root: str, before: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from gpuwright.tuning import store as tuning_store
 from gpuwright.tuning.plan import make_plan
 from host_tree import HostTree
 
+# What tuned reads, the package's own folder first; moved in 2.23.
+EARLIER = ("/usr/lib/tuned", "/etc/tuned")
+LATER = ("/usr/lib/tuned/profiles", "/etc/tuned/profiles")
 SWAPPINESS = "/proc/sys/vm/swappiness"
 LIMITS = "etc/security/limits.d/95-gpuwright.conf"
 
@@ -81,7 +85,10 @@ active)
     [ -s {state} ] || {{ echo "No current active profile."; exit 1; }}
     echo "Current active profile: $(cat {state})" ;;
 recommend) echo virtual-guest ;;
-profile) echo "$2" > {state} ;;
+profile)
+    for folder in $(cat {state}.folders); do [ -e {root}$folder/$2/tuned.conf ] && found=yes; done
+    [ "$found" ] || {{ echo "Requested profile '$2' doesn't exist." >&2; exit 1; }}
+    echo "$2" > {state} ;;
 off) : > {state} ;;
 esac
 """
@@ -143,12 +150,23 @@ class TunedHost(HostTree):
     def unit(self, name: str, state: str) -> None:
         (self.units / name).write_text(state + "\n")
 
-    def tuned(self, profile: str) -> None:
-        """tuned runs here, with this profile active."""
+    def tuned(self, profile: str, folders: tuple[str, str] = EARLIER) -> None:
+        """tuned runs here, looks into these folders, and has this profile active; its package fills the first one."""
         self.unit("tuned.service", "enabled active")
         (self.state / "tuned").write_text(profile + "\n")
-        for name in ("throughput-performance", "virtual-guest", "accelerator-performance"):
-            self.put(f"/usr/lib/tuned/{name}/tuned.conf", "[main]\n")
+        (self.state / "tuned.folders").write_text(" ".join(folders) + "\n")
+        for name in ("balanced", "throughput-performance", "virtual-guest", "accelerator-performance"):
+            self.put(f"{folders[0]}/{name}/tuned.conf", "[main]\n")
+        (self.folder / folders[1].lstrip("/")).mkdir(parents=True, exist_ok=True)
+
+    def upgrade_tuned(self) -> None:
+        """As the package of Debian 13 and EL 10 does: its own profiles, and those of others unless they are there."""
+        shutil.rmtree(self.folder / "usr/lib/tuned")
+        self.tuned((self.state / "tuned").read_text().strip(), LATER)
+        for path in (self.folder / "etc/tuned").iterdir():
+            target = self.folder / "etc/tuned/profiles" / path.name
+            if (path / "tuned.conf").exists() and not target.exists():
+                path.rename(target)
 
     def gpu(self, lowest: str = "100.00 W", supported: str = SUPPORTED) -> None:
         words = {"calls": self.state / "calls", "state": self.state / "gpu", "lowest": lowest, "supported": supported}

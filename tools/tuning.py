@@ -36,8 +36,8 @@ it.
 TAIL = """\
 ## Where tuned runs
 
-A profile `gpuwright` is written where the installed tuned looks for profiles: to `/etc/tuned/gpuwright`, with tuned
-2.23 and newer (Debian 13, EL 10) to `/etc/tuned/profiles/gpuwright`, or below a folder that `profile_dirs` in
+A profile `gpuwright` is written where the installed tuned looks for profiles: to `/etc/tuned/gpuwright`, on Debian 13
+and EL 10 (tuned 2.23 and newer) to `/etc/tuned/profiles/gpuwright`, or below a folder that `profile_dirs` in
 `/etc/tuned/tuned-main.conf` names. Where an upgrade of tuned moves it, the next run, or the way back, finds it there.
 It includes the profile that `tuned-adm recommend` names (`throughput-performance` or `virtual-guest`;
 `system_tuning_tuned_parent` names another, such as `accelerator-performance`), sets the same values, and is made the

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the tuned of this host looks for profiles, and so where ours lies.
 
-tuned 2.23 moved both of its folders one level down and made them an option (`profile_dirs`); a distribution may keep
-the earlier ones, and packages move the profiles of others when they follow. So folders decide here, and no version.
+tuned 2.23 moved both of its folders one level down and made them an option (`profile_dirs`). EL 8 and 9 keep the
+earlier ones with any version (tuned.spec). The packages of EL 10 and Debian 13 move the profiles of others, too,
+unless one of that name is there already. So folders decide here, and no version.
 """
 
 import configparser

@@ -16,11 +16,11 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule system faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-page \
-  bench-trainer gpu-bench trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean gpu-evidence test-cores
+.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule hardened el9 el10 debian13 page deep archives plays-fleet plays-node test-turn test-all faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down \
+  venv packages docs picture checks-tried lock matrix-check matrix-refresh clean gpu-evidence test-cores hardened el9 el10 debian13 page deep test-turn test-all
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: venv packages ## two simulated GPU servers, from bare to verified, in containers on this machine
 	@tests/fleet/demo
@@ -28,11 +28,22 @@ demo: venv packages ## two simulated GPU servers, from bare to verified, in cont
 demo-down: venv ## stop the demo and remove its containers
 	@$(FLEET_TOOL) down --fleet demo
 
-test: venv ## lint, unit, trainer, molecule with testinfra, the collection, one more system, which the commit chooses (FLEET=off leaves the containers out)
+test: venv ## lint, unit, trainer, one whole node by Molecule with testinfra, the collection (FLEET=off leaves the containers out)
 	@$(RUN) all
 
-test-deep: venv ## mutation of the checks and of every field of nvidia-smi, 100,000 damaged inputs, the page in a real browser (needs chromium, npm, poppler-utils)
-	@$(VENV)/bin/python -m pytest -q tests/deep tests/page
+test-turn: venv ## the parts of the slower tests that the commit chooses (tests/parts.py); .ci/run runs them after `make test`
+	@$(RUN) turn
+
+test-all: venv ## everything, one kind after the other, for hours; goes on where the last call ended on this commit
+	@$(RUN) everything
+
+test-deep: venv deep page ## mutation of the checks and of every field of nvidia-smi, 100,000 damaged inputs, the page in a real browser
+
+deep: venv ## mutation of the checks and of every field of nvidia-smi, 100,000 damaged inputs, a plan for every card
+	@$(RUN) deep
+
+page: venv ## the fleet's page in a real browser (needs chromium, npm, poppler-utils)
+	@$(RUN) page
 
 test-corpus: ## judge saved answers of nvidia-smi, kernel logs and bundles: make test-corpus CORPUS=folder
 	@PYTHONPATH=tests/node_library $(or $(PYTHON),python3) -B -c 'import sys; from gpuwright.doctor.program import main; sys.exit(main())' \
@@ -47,11 +58,26 @@ unit: venv ## modules, plan, filters, tools; also under a real Python 3.6 if the
 trainer: venv ## the GAN trainer on the CPU
 	@$(RUN) trainer
 
-molecule: venv ## whole nodes: scenarios el8 and el8-alternative with testinfra
+molecule: venv ## a whole node of EL 8 with testinfra, from bare to verified
 	@$(RUN) molecule
 
-system: venv ## EL 9, EL 10 or Debian 13, chosen by the commit, from bare to verified and once more; a part of make test (SYSTEM=el10 chooses)
-	@$(RUN) system
+hardened: venv ## the same with every variable changed, on a hardened host
+	@$(RUN) hardened
+
+plays-fleet: venv ## unit tests that run whole playbooks over several hosts: rollouts, drains, the words of a run
+	@$(RUN) plays-fleet
+
+plays-node: venv ## unit tests that run plays and programs of one host: repositories, environments, locks, gates
+	@$(RUN) plays-node
+
+el9: venv ## EL 9 from bare to verified and once more
+	@$(RUN) el9
+
+el10: venv ## the same for EL 10 (3 GB of wheels at first)
+	@$(RUN) el10
+
+debian13: venv ## the same for Debian 13 (3 GB of wheels at first)
+	@$(RUN) debian13
 
 collection: venv trainer-wheel ## build/gpuwright-node-VERSION.tar.gz, to be installed by ansible-galaxy (docs/collection.md)
 	@$(VENV)/bin/ansible-galaxy collection build --force --output-path build
@@ -68,7 +94,7 @@ test-sanity: venv ## what ansible-test and galaxy-importer require of a collecti
 faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what the toolkit says and leaves behind
 	@$(RUN) faults
 
-interruptions: venv ## three runs that are interrupted at points that the commit chooses, and repaired by a rerun; a part of make test
+interruptions: venv ## three runs that are interrupted at points that the commit chooses, and repaired by a rerun
 	@$(RUN) interruptions
 
 interrupt: venv packages ## interrupt one command at one point and compare: make interrupt POINT="driver: in the DKMS build" FAULT="Ctrl-C" SEED=1
@@ -102,6 +128,8 @@ bench-trainer: venv ## the trainer's speed on a CPU, beside others in the same r
 
 gpu-bench: venv ## the same on a GPU, under GPU_PYTHON, by default the interpreter of this node's environment
 	@$(VENV)/bin/python tests/bench/trainer/run gpu_bench.py
+
+archives: test-archives ## the same as test-archives
 
 test-archives: venv ## whether apt would install all that is planned for Debian, from its archives as they are today (no root; what did not answer is said)
 	@$(RUN) archives

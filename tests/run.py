@@ -1,7 +1,13 @@
-"""Run the test suites and end with their counts, by kind. `make test` is `python tests/run.py all`."""
+"""Run the test suites and end with their counts, by kind.
+
+`make test` is `python tests/run.py all`; `turn` runs the parts that the commit chooses (tests/parts.py), and
+`everything` runs each kind, one after the other, beginning with the first that has not passed on this commit.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -14,12 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import parts
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 RESULTS = REPOSITORY / ".fleet" / "results"
 CACHE = Path(
     os.environ.get("GPUWRIGHT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuwright"
 )
-SCENARIOS = ("el8", "el8-alternative")
+SCENARIOS = ("el8",)
 # Debian 12: NVIDIA's real packages from Debian's archive, about 1.8 GB; then NVIDIA's repository, in stand-ins.
 REAL_SCENARIOS = ("debian12", "debian12-alternative", "debian13")
 # EL 9, beside EL 8, EL 10 and Debian 13, in stand-ins.
@@ -45,31 +53,6 @@ LINTERS = {
     "workflow timeouts": (*SCHEMA, "custom.github-workflows-require-timeout", *WORKFLOWS),
     "issue forms": (*SCHEMA, "vendor.github-issue-forms", *FORMS),
     "issue templates": (*SCHEMA, "vendor.github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
-}
-PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-
-
-@dataclass(frozen=True)
-class ShortSystem:
-    """A system for `make test`: from bare to verified and once more, without testinfra.
-
-    seconds    that its scenario took on its own, with everything downloaded, on 2 cores that others used too: on
-               2026-11-23, at load 7 for EL 9, 8 for EL 10 and 13 for Debian 13, which are not to be compared
-    megabytes  of wheels and packages that it downloads at first, besides what the other kinds of `make test` need;
-               Debian 13 downloads 80 of them in every run, as its hosts install from the archive
-    """
-
-    title: str
-    scenario: str
-    seconds: int
-    megabytes: int
-
-
-# One of them runs in `make test`; their order is that of SYSTEM_SCENARIOS.
-ONE_OF_THREE = {
-    "el9": ShortSystem("EL 9", "el9-alone", 627, 0),
-    "el10": ShortSystem("EL 10", "el10-alone", 571, 3106),
-    "debian13": ShortSystem("Debian 13", "debian13-alone", 1178, 3270),
 }
 
 
@@ -151,7 +134,8 @@ def call_quietly(command: Sequence[str]) -> bool:
 
 
 def unit(suite: Suite) -> None:
-    pytest_suite(suite, "unit", sys.executable, *FOUR_SIDE_BY_SIDE, "tests/unit")
+    left_out = [f"--ignore=tests/unit/{file}" for files in parts.PLAYS.values() for file in files]
+    pytest_suite(suite, "unit", sys.executable, *FOUR_SIDE_BY_SIDE, *left_out, "tests/unit")
     if not any(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.6*")) and not shutil.which(
         "python3.6"
     ):
@@ -226,55 +210,9 @@ def systems(suite: Suite) -> None:
     run_scenarios(suite, SYSTEM_SCENARIOS)
 
 
-def system(suite: Suite) -> None:
-    name, why = at_hand(*chosen_system())
-    suite.notes.append(choice_line(name, why))
-    print(f"\n{suite.notes[0]}", flush=True)
-    run_scenarios(suite, (ONE_OF_THREE[name].scenario,))
-
-
-def chosen_system() -> tuple[str, str]:
-    return one_of_three(os.environ.get("SYSTEM", ""), commit_of(REPOSITORY))
-
-
-def at_hand(name: str, why: str, pyenv: Path = PYENV, path: str | None = None) -> tuple[str, str]:
-    """The choice, or EL 9 where a commit has chosen EL 10 and this machine has no Python 3.12 to make that one of."""
-    there = shutil.which("python3.12", path=path) or any(pyenv.glob("versions/3.12*"))
-    if name != "el10" or there or "SYSTEM=" in why:
-        return name, why
-    return "el9", f"{why[: -len(' chooses it')]} chooses EL 10, and this machine has no Python 3.12 to make it with"
-
-
-def commit_of(repository: Path) -> str:
-    """The id of the commit that is checked out; empty where there is none, as in an archive without history."""
-    command = ["git", "-C", str(repository), "rev-parse", "--quiet", "--verify", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True)
-    except FileNotFoundError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def one_of_three(asked: str, commit: str) -> tuple[str, str]:
-    """A key of ONE_OF_THREE, and why that one: it is `asked` for, or is the remainder by three of the commit's id.
-
-    A commit always has the same system, and a few commits together have had all. SystemExit: no system has that name.
-    """
-    names = list(ONE_OF_THREE)
-    if asked and asked not in names:
-        sys.exit(f"SYSTEM={asked} is none of {', '.join(names)}. Leave SYSTEM out, and the commit chooses.")
-    if asked:
-        return asked, f"SYSTEM={asked} asks for it"
-    if not commit:
-        return names[0], "no commit is here that could choose another"
-    return names[int(commit, 16) % len(names)], f"commit {commit[:12]} chooses it"
-
-
-def choice_line(name: str, why: str) -> str:
-    """What was chosen, why, what it costs, and how it is run again on any commit."""
-    chosen = ONE_OF_THREE[name]
-    cost = f"about {chosen.seconds} s and, at first, {chosen.megabytes} MB"
-    return f"One of {len(ONE_OF_THREE)} more systems, {chosen.title}: {why} ({cost}). Again: SYSTEM={name} make system"
+def short_system(name: str) -> Callable[[Suite], None]:
+    """A system from bare to verified and once more, without testinfra."""
+    return lambda suite: run_scenarios(suite, (f"{name}-alone",))
 
 
 def run_scenarios(suite: Suite, scenarios: tuple[str, ...]) -> None:
@@ -284,7 +222,7 @@ def run_scenarios(suite: Suite, scenarios: tuple[str, ...]) -> None:
     with ThreadPoolExecutor(len(scenarios)) as pool:
         for scenario, ok in zip(scenarios, pool.map(run_scenario, scenarios), strict=True):
             suite.add(f"molecule {scenario}", ok)
-            if scenario not in (short.scenario for short in ONE_OF_THREE.values()):
+            if not scenario.endswith("-alone"):
                 suite.add_junit(RESULTS / f"testinfra-{scenario}.xml")
 
 
@@ -307,6 +245,24 @@ def collection(suite: Suite) -> None:
     """The installed artefact, used from a separate folder, on a separate host."""
     if fleet_ready(suite):
         pytest_suite(suite, "collection", sys.executable, "tests/collection")
+
+
+def hardened(suite: Suite) -> None:
+    run_scenarios(suite, ("el8-alternative",))
+
+
+def plays(kind: str) -> Callable[[Suite], None]:
+    """Files of tests/unit that `unit` leaves out, as they take long."""
+    files = [f"tests/unit/{file}" for file in parts.PLAYS[kind]]
+    return lambda suite: pytest_suite(suite, kind, sys.executable, *FOUR_SIDE_BY_SIDE, *files)
+
+
+def page(suite: Suite) -> None:
+    pytest_suite(suite, "page", sys.executable, "tests/page")
+
+
+def deep(suite: Suite) -> None:
+    pytest_suite(suite, "deep", sys.executable, *TWO_SIDE_BY_SIDE, "tests/deep")
 
 
 def faults(suite: Suite) -> None:
@@ -389,8 +345,15 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "trainer": trainer,
     "molecule": molecule,
     "collection": collection,
-    "system": system,
+    "hardened": hardened,
+    "el9": short_system("el9"),
+    "el10": short_system("el10"),
+    "debian13": short_system("debian13"),
     "interruptions": interruptions,
+    "plays-fleet": plays("plays-fleet"),
+    "plays-node": plays("plays-node"),
+    "page": page,
+    "deep": deep,
     "faults": faults,
     "world": world,
     "cores": cores,
@@ -404,17 +367,18 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "archives": archives,
 }
 NEEDS_FLEET = (
-    *("molecule", "collection", "system", "interruptions"),
+    *("molecule", "collection", "hardened", "el9", "el10", "debian13", "interruptions"),
     *("faults", "world", "cores", "real", "systems", "container", "schedulers"),
 )
 # `all`: one round after the other, and in a round its chains at once, each of which runs one kind after the other. A
-# kind with hosts waits for them so often that it leaves half a core and more. Other kinds are lanes besides `all`,
-# which must stay short enough to be run before every change.
+# kind with hosts waits for them so often that it leaves half a core and more. What takes longer is a part of
+# tests/parts.py or a lane besides.
 ROUNDS = (
     (("lint",),),
     (("unit",),),
-    (("molecule", "collection"), ("trainer", "interruptions", "system")),
+    (("molecule", "collection"), ("trainer",)),
 )
+NO_FLEET = "left out, as FLEET=off asks"
 # As at a hardened site: nothing may depend on UTC, or on files being readable by default.
 ZONE, UMASK = "America/New_York", 0o027
 
@@ -433,7 +397,7 @@ def run_kind(kind: str) -> Suite:
     suite = Suite(kind)
     begun, busy = time.monotonic(), busy_seconds()
     if kind in NEEDS_FLEET and os.environ.get("FLEET") == "off":
-        suite.notes.append("left out, as FLEET=off asks")
+        suite.notes.append(NO_FLEET)
     else:
         SUITES[kind](suite)
     suite.seconds = time.monotonic() - begun
@@ -441,12 +405,65 @@ def run_kind(kind: str) -> Suite:
     return suite
 
 
+def whole() -> list[Suite]:
+    """`make test`: all rounds."""
+    done: list[Suite] = []
+    for chains in ROUNDS:
+        with ThreadPoolExecutor(len(chains)) as pool:
+            done += [suite for suites in pool.map(run_chain, chains) for suite in suites]
+    return done
+
+
+def turn() -> list[Suite]:
+    """The parts that the commit chooses, as far as the time allows that `.ci/run` has left (BEGUN, in seconds)."""
+    have_run = parts.HaveRun(CACHE)
+    commit = parts.commit_of(REPOSITORY)
+    spent = time.time() - float(os.environ.get("BEGUN") or time.time())
+    done = []
+    for chosen in parts.turns(commit, spent, have_run()):
+        said = parts.line(chosen, commit)
+        print(f"\n{said}", flush=True)
+        suite = run_kind(chosen.part.kind) if chosen.run else Suite(chosen.part.kind)
+        suite.notes.append(said)
+        if chosen.run and not suite.failed:
+            have_run.add(chosen.part.kind)
+        done.append(suite)
+    return done
+
+
+def everything() -> list[Suite]:
+    """Each kind, but those that have passed on this state of the tree before."""
+    kept, state = RESULTS / "everything.json", state_of_tree()
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    passed = known.get("passed", []) if known.get("state") == state else []
+    done = []
+    for kind in SUITES:
+        if kind in passed:
+            print(f"\n{kind}: passed before on this state", flush=True)
+            continue
+        suite = run_kind(kind)
+        done.append(suite)
+        if suite.failed or suite.notes == [NO_FLEET]:
+            continue
+        passed = [*passed, kind]
+        kept.write_text(json.dumps({"state": state, "passed": passed}))
+    return done
+
+
+def state_of_tree() -> str:
+    """The commit, and a digest of what differs from it."""
+    git = ("git", "-C", str(REPOSITORY))
+    changed = [
+        subprocess.run([*git, *words], capture_output=True).stdout for words in (("diff", "HEAD"), ("status", "-s"))
+    ]
+    return f"{parts.commit_of(REPOSITORY)} {hashlib.sha256(b''.join(changed)).hexdigest()}"
+
+
+MORE_THAN_ONE: dict[str, Callable[[], list[Suite]]] = {"all": whole, "turn": turn, "everything": everything}
+
+
 def main(wanted: str) -> int:
-    """Run one suite or `all`; exit status 0 when nothing failed."""
-    planned: Sequence[Sequence[Sequence[str]]] = ROUNDS if wanted == "all" else [[[wanted]]]
-    if any("system" in kinds for chains in planned for kinds in chains):
-        # A wrong SYSTEM ends the run now, not after half of it.
-        chosen_system()
+    """Run one suite, or those of MORE_THAN_ONE; exit status 0 when nothing failed."""
     os.environ["TZ"] = ZONE
     time.tzset()
     os.umask(UMASK)
@@ -457,10 +474,8 @@ def main(wanted: str) -> int:
     for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
         os.environ.pop(name, None)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    done: list[Suite] = []
-    for chains in planned:
-        with ThreadPoolExecutor(len(chains)) as pool:
-            done += [suite for suites in pool.map(run_chain, chains) for suite in suites]
+    begun, busy = time.monotonic(), busy_seconds()
+    done = MORE_THAN_ONE[wanted]() if wanted in MORE_THAN_ONE else [run_kind(wanted)]
     print(f"\nIn time zone {ZONE}, with umask {UMASK:03o}.")
     print(f"\n{'kind':<13} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8} {'cores':>6}")
     for suite in done:
@@ -470,6 +485,7 @@ def main(wanted: str) -> int:
             print(f"              {note}")
     total = [sum(getattr(suite, name) for suite in done) for name in ("passed", "failed", "skipped")]
     print(f"\n{total[0]} passed, {total[1]} failed, {total[2]} skipped")
+    print(f"{time.monotonic() - begun:.0f} s; {busy_seconds() - busy:.0f} processor seconds of all of this machine")
     return 1 if total[1] else 0
 
 

@@ -67,32 +67,12 @@ def open_umask() -> Iterator[int]:
 
 # Files that take longest, longest first: with those at the end one core would wait for another.
 LONGEST = (
-    "roles/test_system_repository.py",
-    "rollout/test_rollout_runs.py",
-    "training/test_environment_switch.py",
-    "schedulers/test_drain_role.py",
-    "rollout/test_upgrade_runs.py",
-    "rollout/test_patch_runs.py",
-    "training/test_environment_modes.py",
     "doctor/test_gpu_doctor.py",
     "doctor/test_scan.py",
-    "roles/test_busy_layers.py",
-    "training/test_environment_damage.py",
-    "operator/test_operator_lock.py",
-    "playbooks/test_left_out.py",
-    "drift/test_drift_runs.py",
-    "operator/test_operator_record.py",
-    "checks/waivers/test_acknowledge.py",
-    "doctor/test_acceptance_gate.py",
-    "playbooks/test_any_folder.py",
-    "playbooks/test_screen_callback.py",
-    "roles/test_system_busy.py",
-    "plan/test_matrix_refresh.py",
-    "training/test_trainer_wheel.py",
-    "accept/test_accept_playbook.py",
-    "playbooks/test_summary_callback.py",
     "doctor/test_replay.py",
-    "training/test_package_lock.py",
+    "launch/test_gpu_run_calibration.py",
+    "operator/test_operator_record.py",
+    "plan/test_plan_question.py",
 )
 
 

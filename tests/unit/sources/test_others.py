@@ -133,7 +133,7 @@ def stanza(**fields: str) -> str:
         (f"deb-src [lang=none] {CUDA}/debian12/x86_64 /\n{LINE}", [1, 2]),
         (f"# {LINE}", []),
         (f"deb {CUDA}/debian12/x86_64 stable main\n", []),
-        ("deb https://deb.debian.org/debian bookworm main\n", []),
+        ("deb https://mirror.example.org/debian bookworm main\n", []),
         ("deb [signed-by=/x.gpg] file:///var/cuda-repo-debian12-12-4-local /\n", [1]),
         ("deb https://nvidia.github.io/x/deb/$(ARCH) /\n", []),
         ("nonsense\n", []),

@@ -53,7 +53,7 @@ def plan_of(release: str, card: str, **pins: str) -> Any:
 
 def questions() -> Iterator[Question]:
     """Every set of packages once, of all cards, both kernel modules and both sources."""
-    found = {}
+    found: dict[tuple[Any, ...], Any] = {}
     for release in RELEASES:
         for card in CARDS:
             for source in ("distribution", "nvidia"):

@@ -98,7 +98,6 @@ def about_cards(smi: dict[str, Any]) -> dict[str, Any]:
 def scan(context: Context) -> None:
     """gpu-doctor's scan of this machine and every raw answer behind it, masked, as the bundle that it writes."""
     from gpuwright.doctor.bundle.make import make_bundle
-    from gpuwright.doctor.replay.files import log_of
     from gpuwright.doctor.scan.examine import scan as examine
 
     file = context.folder / BUNDLE
@@ -116,7 +115,7 @@ def scan(context: Context) -> None:
     fields = unknown_fields(members.get("nvidia-smi/query.xml", b"").decode("utf-8", "replace"))
     context.keep(unknown_fields=fields)
     context.table("Fields of nvidia-smi that nothing here knows", ["field", "value"], [list(row) for row in fields])
-    lines = unknown_lines(log_of(members.get("kernel.log", b"")).text)
+    lines = unknown_lines(members.get("kernel.log", b"").decode("utf-8", "replace"))
     context.keep(unknown_lines=lines)
     context.table(
         "Lines of the kernel's log about GPUs that nothing reads", ["times", "line"], [list(x) for x in lines]
@@ -168,15 +167,16 @@ def unknown_fields(text: str) -> list[tuple[str, str]]:
 def unknown_lines(text: str) -> list[tuple[int, str]]:
     """(how often, line) of the log's lines about GPUs that no row and no rule of ours reads; numbers become #."""
     from gpuwright.readings.kernel_log.events import KernelEvents
-    from gpuwright.readings.kernel_log.lines import read_lines
+    from gpuwright.readings.kernel_log.records import Line
+    from gpuwright.readings.kernel_log.saved import read_saved
     from gpuwright.readings.kernel_log.table import row_of
 
     counted: Counter[str] = Counter()
-    for line in read_lines(text):
-        if not OF_A_GPU.search(line.text) or row_of(line.text):
+    for line in read_saved(text).lines:
+        if not isinstance(line, Line) or not OF_A_GPU.search(line.text) or row_of(line.text):
             continue
         events = KernelEvents()
-        events.feed(line)
+        events.feed(1, line.text, line.speaker)
         seen = events.result()
         if not any(seen[name] for name in ("xids", "sxids", "findings")):
             counted[re.sub(r"[0-9]+", "#", line.text)[:200]] += 1

@@ -24,6 +24,7 @@ from gpuwright.doctor.bundle.masking_known import known_masker
 from gpuwright.doctor.replay import files as replay_files
 from gpuwright.doctor.replay import judge as replay_judge
 from gpuwright.doctor.replay import judge_files as replay
+from gpuwright.readings.kernel_log.records import Line
 from gpuwright.readings.kernel_log.saved import read_saved
 from gpuwright.verdict.check import DEEP, UNKNOWN
 from gpuwright.verdict.report import make_report
@@ -321,7 +322,8 @@ def test_a_message_of_several_lines_is_one_in_every_form(tmp_path, form, further
 
 def test_times_since_the_boot_and_the_order_of_lines_stay():
     saved = read_saved("[   12.5] a\n3,7,98000000,-;b\nJan  5 10:00:00 h kernel: c\n")
-    assert [(line.clock, line.text) for line in saved.lines] == [(12500000, "a"), (98000000, "b"), (None, "c")]
+    lines = [line for line in saved.lines if isinstance(line, Line)]
+    assert [(line.clock, line.text) for line in lines] == [(12500000, "a"), (98000000, "b"), (None, "c")]
 
 
 def test_a_log_of_windows_and_one_packed(tmp_path):

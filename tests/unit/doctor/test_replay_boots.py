@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from gpuwright.verdict.check import FAIL, PASS
 from healthy_kernel import record
@@ -120,7 +122,7 @@ def test_records_of_several_boots(tmp_path):
     new, old = "b" * 32, "a" * 32
     rows = [record(BANNER, _BOOT_ID=new), record(XID_79, 9000000, _BOOT_ID=new)]
     past = "1767000000000000"
-    before = {"_BOOT_ID": old, "__REALTIME_TIMESTAMP": past}
+    before: dict[str, Any] = {"_BOOT_ID": old, "__REALTIME_TIMESTAMP": past}
     rows += [record(BANNER, **before), record(LOADED, 5, **before)]
     for order in (rows, rows[2:] + rows[:2]):
         status, found, _shown = replayed(tmp_path, "\n".join(order) + "\n")

@@ -60,7 +60,7 @@ def failing(found: list[dict]) -> set[str]:
     return {check["id"] for result in found for check in result["checks"] if check["status"] == FAIL}
 
 
-TWO_PARTS = {
+TWO_PARTS: dict[str, tuple[str | bytes, str]] = {
     "answer, then log": (XML + BAD_LOG, "kernel.gpu_lost"),
     "log, then answer": (BAD_LOG + XML, "kernel.gpu_lost"),
     "commands and fences": (f"$ nvidia-smi -q -x\n```\n{XML}```\n\n# dmesg\n```\n{BAD_LOG}```\n", "kernel.gpu_lost"),

@@ -39,11 +39,11 @@ def play(fake_bin: Callable, tmp_path: Path) -> Callable[[Row], None]:
         script = {"play": str(CAPTURES / f"{row.capture}.xml"), **row.smi}
         player.make(str(tmp_path / "fake_bin"), script)
         for program, line in row.commands.items():
-            script = f"#!/bin/sh\ncat <<'E'\n{line}\nE\n"
+            text = f"#!/bin/sh\ncat <<'E'\n{line}\nE\n"
             if program == "journalctl":
                 log = f"{healthy_kernel.KERNEL_LOG}[   10.000001] a5-01 kernel: {line}\n"
-                script = healthy_kernel.journalctl(log)
-            fake_bin(program, script)
+                text = healthy_kernel.journalctl(log)
+            fake_bin(program, text)
 
     return install
 

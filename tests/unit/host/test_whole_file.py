@@ -30,6 +30,7 @@ OTHERWISE = {
     "packages/kept_change.py": "a script for dnf, removed when that has read it",
     "packages/signing_key.py": "a key in a temporary folder, for gpg to read",
     "packages/stream_switch.py": "a script for dnf, removed when that has read it",
+    "sources/ask_apt.py": "copies of apt's sources in a temporary folder, for apt to read",
     "tuning/knobs.py": "values of the kernel's, which take no rename",
 }
 WRITES = ("w", "a", "x", "+")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 from gpuwright.probe.kernel_packages import read_kernel_packages
 
@@ -23,16 +25,21 @@ class Dpkg:
     def __init__(self, files: dict[str, str], installed: str = INSTALLED, before: str = "") -> None:
         self.files, self.installed, self.before = files, installed, before
 
-    def __call__(self, command: list[str]) -> str | None:
-        if command[:2] == ["dpkg-query", "--search"]:
+    def __call__(self, command: Sequence[str]) -> str | None:
+        if list(command[:2]) == ["dpkg-query", "--search"]:
             lines = [
                 f"{self.files[path]}: {path}" if path in self.files else
                 f"dpkg-query: no path found matching pattern {path}" for path in command[2:]
             ]  # fmt: skip
             return self.before + "\n".join(lines) + "\n"
-        assert command[:2] == ["dpkg-query", "--show"]
+        assert list(command[:2]) == ["dpkg-query", "--show"]
         names, rows = command[4:], self.installed.splitlines(keepends=True)
         return "".join(row for row in rows if "linux-*" in names or row.split("\t")[1] in names)
+
+
+def said(answer: str | None) -> Callable[[Sequence[str]], str | None]:
+    """A package manager that says this to every question."""
+    return lambda _command: answer
 
 
 def image(release: str) -> dict[str, str]:
@@ -85,7 +92,7 @@ def test_a_removed_package_owns_nothing() -> None:
 def test_no_package_is_another_answer_than_none() -> None:
     assert read_kernel_packages("debian", Dpkg({}), [CLOUD]) == {"owners": {}, "metapackages": []}
     for answer in (None, "", "dpkg-query: error: parsing file '/var/lib/dpkg/status' near line 7\n"):
-        assert read_kernel_packages("debian", lambda _command, text=answer: text, [CLOUD])["owners"] is None
+        assert read_kernel_packages("debian", said(answer), [CLOUD])["owners"] is None
 
 
 EL, RT = "4.18.0-553.el8_10.x86_64", "5.14.0-570.12.1.el9_6.x86_64+rt"
@@ -117,7 +124,7 @@ def test_rpm_without_an_owner_and_without_an_answer() -> None:
         "",
         "error: rpmdb: BDB0113 Thread/process 4711 failed\nerror: cannot open Packages database\n",
     ):
-        assert read_kernel_packages("redhat", lambda _command, text=answer: text, [EL])["owners"] is None
+        assert read_kernel_packages("redhat", said(answer), [EL])["owners"] is None
 
 
 def test_another_system_has_no_answer() -> None:

@@ -34,6 +34,8 @@ def remember(**facts: Any) -> dict[str, Any]:
 class Patches(Upgrades):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
+        # Steps that the last play of a test reached on its host.
+        self.marks: list[str] = []
         shutil.copytree(REPOSITORY / "roles/patch", folder / "roles/patch", dirs_exist_ok=True)
         due = remember(patch_due="{{ due }}")
         for file, tasks in {

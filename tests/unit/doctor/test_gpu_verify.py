@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import re
+import shlex
 import stat
 from pathlib import Path
 
@@ -100,7 +101,7 @@ def smoke_test(fake_bin, script: str, **options: object) -> dict:
 def test_the_smoke_test_is_run_here_and_judged(run_module, node_commands, fake_bin, tmp_path):
     path = tmp_path / "report.json"
     smoke = {**healthy_node.smoke(), "device": "cpu", "devices": [{"device": "cpu"}]}
-    script = f"sleep 0.3; echo '{json.dumps(smoke)}'"
+    script = f"sleep 0.3; printf '%s\\n' {shlex.quote(json.dumps(smoke))}"
     args = {"expectations": healthy_node.EXPECTATIONS, "smoke_test": smoke_test(fake_bin, script)}
     answer = run_module("gpu_verify", {**args, "report_path": str(path)})
     written = json.loads(path.read_text())

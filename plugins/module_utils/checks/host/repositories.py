@@ -5,7 +5,7 @@ from typing import List, Tuple
 
 from ...readings.attempt import attempt, for_root
 from ...verdict.by_hand import NODE, Hand
-from ...verdict.check import DRAIN, FAIL, QUICK, STANDARD, WARN, Check, Outcome, failed, passed, skipped, warned
+from ...verdict.check import DRAIN, FAIL, QUICK, STANDARD, Check, Outcome, failed, passed, skipped, warned
 from ...verdict.evidence import Evidence
 from ...verdict.reader import Reader
 from ...verdict.reading_sources import Source
@@ -14,6 +14,7 @@ from .repositories_reading import NAME, read_repositories, read_repository_files
 FILES = "repository_files"
 MANAGERS = ("dnf", "apt")
 MOST = 3
+REPAIR = "Run: ansible-playbook site.yml --tags system ; it takes over other sources, or names what to remove"
 
 
 def repositories(readings: Evidence, expected: Evidence) -> Outcome:
@@ -43,7 +44,10 @@ def _words(rows: List[Evidence]) -> str:
 
 
 def repository_files(readings: Evidence, expected: Evidence) -> Outcome:
-    """The files from which dnf or apt knows these repositories are those of the last verification, which asked it."""
+    """The files from which dnf or apt knows these repositories are those of the last verification, which asked it.
+
+    It is a FAIL as long as they are those in which that verification found something wrong.
+    """
     # Level quick has no such reading, and that is no fault of the node.
     if isinstance(readings.value, dict) and readings.value.get(NAME):
         return skipped("the package manager itself was asked: host.repositories")
@@ -54,6 +58,9 @@ def repository_files(readings: Evidence, expected: Evidence) -> Outcome:
     if changed:
         more = f" and {len(changed) - MOST} more" if len(changed) > MOST else ""
         return warned(len(changed), 0, f"changed since the last verification: {', '.join(changed[:MOST])}{more}")
+    problems = readings.each(FILES, "problems")
+    if problems:
+        return failed(len(problems), 0, f"as the last verification found: {_words(problems)}", REPAIR)
     return passed(0, 0, f"{len(now)} files are as they were at the last verification")
 
 
@@ -90,7 +97,7 @@ CHECKS = (
         judge=repositories,
         unit="differences",
         needs_gpu=False,
-        action="Run: ansible-playbook site.yml --tags system ; it takes over other sources, or names what to remove",
+        action=REPAIR,
         source="dnf.conf(5), sources.list(5)",
         readers=(REPOSITORIES,),
     ),
@@ -98,8 +105,8 @@ CHECKS = (
         id="host.repository_files",
         layer="system",
         level=QUICK,
-        severity=WARN,
-        remedy="",
+        severity=FAIL,
+        remedy=DRAIN,
         question="Are the files of the package manager's repositories those of the last verification?",
         judge=repository_files,
         unit="files",

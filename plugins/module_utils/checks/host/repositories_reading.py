@@ -151,7 +151,10 @@ def _names(entries: Any, relied: Sequence[Relied]) -> bool:
 def read_repository_files(
     root: str, expectations: Mapping[str, Any], probe: Mapping[str, Any], report: str = REPORT_PATH
 ) -> Optional[Dict[str, Any]]:
-    """`{now, then}`: digests of the files now and at the last verification that asked; null where there was none."""
+    """`{now, then, problems}`: digests of the files now and at the last verification that asked, and what that found.
+
+    Null where there was none.
+    """
     rows = expectations.get(NAME) or []
     if not rows:
         return None
@@ -163,4 +166,5 @@ def read_repository_files(
     if not isinstance(kept, dict) or not isinstance(kept.get("files"), dict):
         return None
     family = _family(probe)
-    return {"now": file_digests(family, [relied_of(row, family) for row in rows], root), "then": kept["files"]}
+    now = file_digests(family, [relied_of(row, family) for row in rows], root)
+    return {"now": now, "then": kept["files"], "problems": kept.get("problems")}

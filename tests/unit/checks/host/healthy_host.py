@@ -75,7 +75,11 @@ OTHER_NODES: dict[str, Changes] = {
         }
     },
     "host.repository_files": {
-        ("repository_files",): {"now": {REPOSITORY: "1f2e3d4c5b6a7988"}, "then": {REPOSITORY: "1f2e3d4c5b6a7988"}}
+        ("repository_files",): {
+            "now": {REPOSITORY: "1f2e3d4c5b6a7988"},
+            "then": {REPOSITORY: "1f2e3d4c5b6a7988"},
+            "problems": [],
+        }
     },
     "host.size": {("expectations", "host"): {"sockets": 2, "cpus": 20, "memory_gib": 128, "swap_gib": 4}},
     "host.infiniband": {

@@ -16,46 +16,9 @@ options:
     description: Name of the file.
     type: str
     required: true
-  description:
-    description: One line for people.
-    type: str
-    required: true
   uri:
     description: Address of the repository, without a login.
     type: str
-    required: true
-  also:
-    description: The vendor's own address, where O(uri) is a mirror; no second source of the same
-      packages, either.
-    type: str
-    default: ""
-  username:
-    description: Login for that address. Empty sends none.
-    type: str
-    default: ""
-  password:
-    description: Its password; never shown.
-    type: str
-    default: ""
-  key_url:
-    description: Where the key is fetched from, without a login.
-    type: str
-    required: true
-  key_username:
-    description: Login for that address. Empty sends none.
-    type: str
-    default: ""
-  key_password:
-    description: Its password; never shown.
-    type: str
-    default: ""
-  fingerprint:
-    description: Fingerprint of the primary key, 40 hex digits; spaces are ignored.
-    type: str
-    required: true
-  key_file:
-    description: The file of the key.
-    type: path
     required: true
   sources:
     description: Folder of apt's sources.
@@ -65,14 +28,7 @@ options:
     description: Folder of apt's logins.
     type: path
     default: /etc/apt/auth.conf.d
-  timeout:
-    description: Seconds that the server of the key may take.
-    type: int
-    default: 30
-  only_kept:
-    description: Whether nothing is done where the repository's file is not there.
-    type: bool
-    default: false
+extends_documentation_fragment: [gpuwright.node.repository]
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -108,7 +64,12 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.addresses import without_login
-from ansible_collections.gpuwright.node.plugins.module_utils.packages.kept_key import KeyRefused, Source
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.kept_key import KeyRefused
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.repository_options import (
+    COMMON,
+    end_where_not_kept,
+    source_of,
+)
 from ansible_collections.gpuwright.node.plugins.module_utils.takeover.configure import Refused
 from ansible_collections.gpuwright.node.plugins.module_utils.takeover.configure_apt import Wish, configure
 
@@ -117,31 +78,18 @@ def main() -> None:
     """Look at all files, then the key, the login and the repository; put all back if apt cannot read it."""
     module = AnsibleModule(
         argument_spec={
-            "id": {"type": "str", "required": True},
-            "description": {"type": "str", "required": True},
+            **COMMON,
             "uri": {"type": "str", "required": True},
-            "also": {"type": "str", "default": ""},
-            "username": {"type": "str", "default": ""},
-            "password": {"type": "str", "default": "", "no_log": True},
-            "key_url": {"type": "str", "required": True, "no_log": False},
-            "key_username": {"type": "str", "default": "", "no_log": False},
-            "key_password": {"type": "str", "default": "", "no_log": True},
-            "fingerprint": {"type": "str", "required": True},
-            "key_file": {"type": "path", "required": True, "no_log": False},
             "sources": {"type": "path", "default": "/etc/apt/sources.list.d"},
             "logins": {"type": "path", "default": "/etc/apt/auth.conf.d"},
-            "timeout": {"type": "int", "default": 30},
-            "only_kept": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     wish = module.params
     path = os.path.join(wish["sources"], wish["id"] + ".sources")
-    if wish["only_kept"] and not os.path.lexists(path):
-        module.exit_json(changed=False, repository_changed=False, taken_over=[], left_out=[], diff=[])
-    source = Source(wish["key_url"], wish["key_username"], wish["key_password"], wish["fingerprint"], wish["timeout"])
+    end_where_not_kept(module, path)
     login = f"machine {wish['uri']} login {wish['username']} password {wish['password']}\n" if wish["username"] else ""
-    asked = Wish(wish["id"], wish["description"], wish["uri"], wish["also"], path, wish["key_file"], source)
+    asked = Wish(wish["id"], wish["description"], wish["uri"], wish["also"], path, wish["key_file"], source_of(wish))
     try:
         done = configure(asked, login, os.path.join(wish["logins"], f"gpuwright-{wish['id']}.conf"), module.check_mode)
     except KeyRefused as error:

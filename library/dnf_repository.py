@@ -16,46 +16,9 @@ options:
     description: Name of the section, and of the file.
     type: str
     required: true
-  description:
-    description: One line for C(dnf repolist).
-    type: str
-    required: true
   baseurl:
     description: Address of the packages, without a login.
     type: str
-    required: true
-  also:
-    description: The vendor's own address, where O(baseurl) is a mirror. It is no second source of the same packages,
-      either.
-    type: str
-    default: ""
-  username:
-    description: Login for that address. Empty sends none.
-    type: str
-    default: ""
-  password:
-    description: Its password; with a login, only root can read the file.
-    type: str
-    default: ""
-  key_url:
-    description: Where the key is fetched from, without a login.
-    type: str
-    required: true
-  key_username:
-    description: Login for that address. Empty sends none.
-    type: str
-    default: ""
-  key_password:
-    description: Its password; never shown.
-    type: str
-    default: ""
-  fingerprint:
-    description: Fingerprint of the primary key, 40 hex digits; spaces are ignored.
-    type: str
-    required: true
-  key_file:
-    description: The file of the key.
-    type: path
     required: true
   key_wanted:
     description: Whether the key is looked at. False where check mode cannot have it yet, since a bundle brings it.
@@ -73,14 +36,7 @@ options:
     description: Folder of the repositories' files.
     type: path
     default: /etc/yum.repos.d
-  timeout:
-    description: Seconds that the server of the key may take.
-    type: int
-    default: 30
-  only_kept:
-    description: Whether nothing is done where the repository's file is not there.
-    type: bool
-    default: false
+extends_documentation_fragment: [gpuwright.node.repository]
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -120,7 +76,12 @@ left_out:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.packages.kept_key import KeyRefused, Source
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.kept_key import KeyRefused
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.repository_options import (
+    COMMON,
+    end_where_not_kept,
+    source_of,
+)
 from ansible_collections.gpuwright.node.plugins.module_utils.sources.relied import Relied
 from ansible_collections.gpuwright.node.plugins.module_utils.takeover.configure import Refused
 from ansible_collections.gpuwright.node.plugins.module_utils.takeover.configure_dnf import configure, keep_key, look
@@ -130,37 +91,24 @@ def main() -> None:
     """The key first, then the repository."""
     module = AnsibleModule(
         argument_spec={
-            "id": {"type": "str", "required": True},
-            "description": {"type": "str", "required": True},
+            **COMMON,
             "baseurl": {"type": "str", "required": True},
-            "also": {"type": "str", "default": ""},
-            "username": {"type": "str", "default": ""},
-            "password": {"type": "str", "default": "", "no_log": True},
-            "key_url": {"type": "str", "required": True, "no_log": False},
-            "key_username": {"type": "str", "default": "", "no_log": False},
-            "key_password": {"type": "str", "default": "", "no_log": True},
-            "fingerprint": {"type": "str", "required": True},
-            "key_file": {"type": "path", "required": True, "no_log": False},
             "key_wanted": {"type": "bool", "default": True, "no_log": False},
             "gpgcheck": {"type": "bool", "required": True},
             "repo_gpgcheck": {"type": "bool", "required": True},
             "reposdir": {"type": "path", "default": "/etc/yum.repos.d"},
-            "timeout": {"type": "int", "default": 30},
-            "only_kept": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     wish = module.params
     path = os.path.join(wish["reposdir"], wish["id"] + ".repo")
-    if wish["only_kept"] and not os.path.lexists(path):
-        module.exit_json(changed=False, repository_changed=False, taken_over=[], left_out=[], diff=[])
+    end_where_not_kept(module, path)
     signed = (wish["gpgcheck"], wish["repo_gpgcheck"])
-    source = Source(wish["key_url"], wish["key_username"], wish["key_password"], wish["fingerprint"], wish["timeout"])
     relied = Relied(wish["id"], wish["baseurl"], wish["also"], path, wish["key_file"], wish["fingerprint"], *signed)
     try:
         # Before the key: a refusal leaves nothing behind.
         look(relied)
-        diff, left_out = keep_key(relied, source, module.check_mode) if wish["key_wanted"] else ([], [])
+        diff, left_out = keep_key(relied, source_of(wish), module.check_mode) if wish["key_wanted"] else ([], [])
         login = {key: wish[key] for key in ("username", "password") if wish[key]}
         done = configure(relied, wish["description"], login, module.check_mode)
     except (KeyRefused, Refused) as error:

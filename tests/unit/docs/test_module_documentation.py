@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 LIBRARY = Path(__file__).resolve().parents[3] / "library"
 MODULES = sorted(LIBRARY.glob("*.py"))
 MOST_LINES = 200
+FRAGMENTS = "ansible_collections.gpuwright.node.plugins.doc_fragments"
 # Keys of a return value: https://docs.ansible.com/ansible-core/2.16/dev_guide/developing_modules_documenting.html
 RETURNED = {"description", "returned", "type", "elements", "sample", "choices", "contains", "version_added"}
 # Keys of an argument_spec that documentation repeats under the same name, with what Ansible takes when they are absent.
@@ -57,7 +59,14 @@ def module(request: pytest.FixtureRequest) -> Path:
 
 
 def documentation(path: Path) -> dict[str, Any]:
-    return yaml.safe_load(constants(path)["DOCUMENTATION"])
+    """The module's own, with the options that its fragments have for several modules."""
+    found = yaml.safe_load(constants(path)["DOCUMENTATION"])
+    for name in found.get("extends_documentation_fragment", []):
+        shared = importlib.import_module(f"{FRAGMENTS}.{name.rpartition('.')[2]}").ModuleDocFragment
+        options = yaml.safe_load(shared.DOCUMENTATION).get("options", {})
+        assert not set(options) & set(found.get("options", {})), f"{path.name} repeats what {name} has"
+        found["options"] = {**options, **found.get("options", {})}
+    return found
 
 
 def differences(documented: dict[str, Any], taken: dict[str, Any], where: str = "") -> list[str]:

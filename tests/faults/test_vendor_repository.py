@@ -83,6 +83,12 @@ def test_el8_takes_the_vendors_file_over_and_brings_it_back(el8: functools.parti
     assert el8(f"cat {REPO}").count("gpuwright has taken this source over") == 2
     done = run(fleet)
     assert (done.rc, done.changed) == (0, 0), done.output
+    # Somebody adds a file to the finished node: one plain run takes it over.
+    new = "/etc/yum.repos.d/new.repo"
+    el8(f"cat > {new} <<'END'\n{SECTION.replace('[cuda-rhel8-x86_64]', '[new]')}END")
+    added = el8(state(new))
+    done = run(fleet)
+    assert done.rc == 0 and "PASS" in done.text and "gpuwright has taken" in el8(f"cat {new}"), done.output
     # It comes back: the verification asks dnf and fails, level quick sees another file.
     el8(f"cp -p {REPO} /root/taken; cat > {REPO} <<'END'\n{SECTION}END")
     quick = el8("gpu-doctor --level quick --json || true")
@@ -98,7 +104,7 @@ def test_el8_takes_the_vendors_file_over_and_brings_it_back(el8: functools.parti
     assert done.rc == 0 and "PASS" in done.text, done.output
     done = run(fleet, "playbooks/uninstall.yml")
     assert done.rc == 0 and "0 differences from the first record of" in done.text, done.output
-    assert el8(state(REPO)) == before and el8(f"ls {OURS} 2>/dev/null", check=False) == ""
+    assert el8(state(REPO)) == before and el8(state(new)) == added and el8(f"ls {OURS} 2>/dev/null", check=False) == ""
 
 
 def test_debian12_takes_the_vendors_file_over_and_brings_it_back(debian12: functools.partial[str]) -> None:
@@ -116,6 +122,12 @@ def test_debian12_takes_the_vendors_file_over_and_brings_it_back(debian12: funct
     ) == (f"{SOURCES}:1")
     done = run(fleet)
     assert (done.rc, done.changed) == (0, 0), done.output
+    # Somebody adds a file to the finished node: one plain run takes it over.
+    first = "/etc/apt/sources.list.d/first.list"
+    debian12(f"echo 'deb [arch=amd64] http://repo.fleet.test/cuda-debian12-x86_64 /' > {first}")
+    added = debian12(state(first))
+    done = run(fleet)
+    assert done.rc == 0 and "PASS" in done.text and debian12(f"grep -c ^deb {first} || true") == "0", done.output
     # A package that is installed after the node was provisioned: apt is deaf, and the next run mends it.
     address = "http://repo.fleet.test/cuda-debian12-x86_64"
     debian12(f"echo 'deb [arch=amd64] {address} /' > /etc/apt/sources.list.d/new.list")
@@ -128,5 +140,9 @@ def test_debian12_takes_the_vendors_file_over_and_brings_it_back(debian12: funct
     assert done.rc == 0 and "PASS" in done.text, done.output
     done = run(fleet, "playbooks/uninstall.yml")
     assert done.rc == 0 and "0 differences from the first record of" in done.text, done.output
-    assert debian12(state(LIST)) == before and debian12(state("/etc/apt/sources.list.d/new.list")) == later
+    assert (
+        debian12(state(LIST)) == before
+        and debian12(state(first)) == added
+        and debian12(state("/etc/apt/sources.list.d/new.list")) == later
+    )
     assert debian12(f"ls {SOURCES} 2>/dev/null", check=False) == ""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.repositories import DNF_CONF
-from ansible_collections.gpuwright.node.plugins.module_utils.sources.apt_files import LIST
+from ansible_collections.gpuwright.node.plugins.module_utils.sources.apt_files import LIST, PARTS
 from ansible_collections.gpuwright.node.plugins.module_utils.sources.dnf_files import FOLDERS
 
 Thing = tuple[str, str]
@@ -24,8 +24,6 @@ OF_NO_NODE = {
     # Of the verification, in every run.
     "amp_smoke_test", "fetch", "gpu_scan", "gpu_verify", "report_page",
 }  # fmt: skip
-# A fact with the answer to a question that another role of the run has asked: whoever takes it has looked at the same.
-ANSWER = "system_packages_state"
 # Commands that only ask the package manager's records.
 OF_PACKAGES = ("rpm", "dpkg-query")
 # Parameters of host_tuning that decide what it compares.
@@ -97,6 +95,12 @@ def apt_repository(args: Mapping[str, Any]) -> Things:
     return [*files("key_file")(args), ("file", login), ("file", LIST), ("folder", str(args["sources"]))]
 
 
+def all_repositories(args: Mapping[str, Any]) -> Things:
+    """Of either package manager: what is not there has not changed."""
+    places = [("file", LIST), ("folder", PARTS), ("file", DNF_CONF)]
+    return places + [("folder", folder) for folder in FOLDERS]
+
+
 def tuning(args: Mapping[str, Any]) -> Things:
     # Every other parameter has a default, which a module's invocation shows, too.
     asked = ("tuning", json.dumps({name: args[name] for name in TUNING}, sort_keys=True))
@@ -147,11 +151,19 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
 }
 
 
+# Facts with the answer to a question that another role of the run has asked: whoever takes one has looked at the same.
+ANSWERS: dict[str, Callable[[Mapping[str, Any]], Things]] = {
+    "system_packages_state": packages,
+    "system_kernel_other_sources": all_repositories,
+}
+
+
 def things_of(action: str, result: Mapping[str, Any], loop: bool) -> Sequence[Thing] | None:
     """What the task looked at; None if that is not known. `result` is that of a task that was not skipped."""
     name = action.rpartition(".")[2]
     if name in OF_NO_NODE:
-        return packages({}) if ANSWER in (result.get("ansible_facts") or {}) else []
+        taken = [rule for answer, rule in ANSWERS.items() if answer in (result.get("ansible_facts") or {})]
+        return [thing for rule in taken for thing in rule({})]
     rule, seen = RULES.get(name), []
     if loop and "results" not in result:
         # no_log hides the whole of it.

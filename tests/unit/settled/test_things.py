@@ -82,6 +82,9 @@ def result(**args: Any) -> dict[str, Any]:
         ("ansible.builtin.set_fact", {"changed": False}, False, []),
         ("ansible.builtin.set_fact", {"ansible_facts": {"x": 1}}, False, []),
         ("ansible.builtin.set_fact", {"ansible_facts": {"system_packages_state": {}}}, False, [("packages", "")]),
+        ("ansible.builtin.set_fact", {"ansible_facts": {"system_kernel_other_sources": []}}, False,
+         [("file", "/etc/apt/sources.list"), ("folder", "/etc/apt/sources.list.d"), ("file", "/etc/dnf/dnf.conf"),
+          ("folder", "/etc/yum.repos.d"), ("folder", "/etc/yum/repos.d"), ("folder", "/etc/distro.repos.d")]),
         ("gpuwright.node.gpu_verify", result(level="quick"), False, []),
         # Nobody knows what these looked at.
         ("ansible.builtin.command", result(argv=["dkms", "autoinstall"]), False, None),
@@ -94,3 +97,10 @@ def result(**args: Any) -> dict[str, Any]:
 )  # fmt: skip
 def test_what_a_task_looked_at(action: str, told: dict[str, Any], loop: bool, seen: list | None) -> None:
     assert things.things_of(action, told, loop) == seen
+
+
+def test_a_settled_role_has_looked_at_all_files_of_repositories() -> None:
+    """What is in them decides whether the role takes sources over: a new file must have the next run enter it."""
+    tasks = yaml.safe_load((REPOSITORY / "roles/system_kernel/tasks/main.yml").read_text())
+    (facts,) = [task["ansible.builtin.set_fact"] for task in tasks if "ansible.builtin.set_fact" in task]
+    assert things.things_of("ansible.builtin.set_fact", {"ansible_facts": facts}, loop=False)

@@ -61,7 +61,7 @@ gpu_node_bundle:
 gpu_node_preflight:
   description: What was found. C(variables) are messages about variables, C(rows) what is wrong with the host as
     preflight's table has it. C(finished) is true where nothing is, and nothing more is to be looked at; C(ready) where
-    nothing has to be done or looked at before the node is verified.
+    nothing has to be done or looked at before the node is verified. C(run) is the name of the run that has found it.
   type: dict
   returned: where the host was reached, or was not to be contacted
 probe:

@@ -19,7 +19,13 @@ from ansible_collections.gpuwright.node.plugins.lookup import settled
 from ansible_collections.gpuwright.node.plugins.lookup.asked import asked
 from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_rows as rows_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.use import found_in_bundle
-from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of, value_in
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import (
+    facts_of,
+    is_of_another_run,
+    this_run,
+    value_in,
+    without_ours,
+)
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.matrix import SHIPPED
 
 SPEC: dict[str, Any] = {
@@ -42,6 +48,8 @@ class ActionModule(ActionBase):
         result = {**super().run(tmp, task_vars), "changed": False}
         _validated, self._options = self.validate_argument_spec(SPEC)
         self._known = dict(task_vars or {})
+        if is_of_another_run(facts_of(self._known)):
+            self._known["ansible_facts"] = without_ours(facts_of(self._known))
         self._facts: dict[str, Any] = {}
         self._rows: list[dict[str, Any]] = []
         lines = self._wrong_variables()
@@ -58,6 +66,7 @@ class ActionModule(ActionBase):
             self._decide()
         finished = not lines and self._finished()
         found = {"variables": lines, "rows": self._rows, "finished": finished, "ready": self._ready()}
+        found["run"] = this_run()
         return {**result, "ansible_facts": {**self._facts, "gpu_node_preflight": found}}
 
     def _value(self, name: str) -> Any:

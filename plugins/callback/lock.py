@@ -11,6 +11,7 @@ description:
   - A play cannot do that, since it leaves out the hosts that have failed, and is not reached if all have failed.
   - Marks this run and all its workers. At the first play on GPU nodes, waits for workers of a run that was killed,
     which may still change hosts.
+  - Takes the toolkit's facts of an earlier run out of the controller's fact cache before the first play.
 options:
   wait_seconds:
     description: Seconds to wait for such workers. After that, the run continues, and the locks of its hosts decide.
@@ -30,6 +31,7 @@ from ansible import context
 from ansible.executor.task_queue_manager import TaskQueueManager
 from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils import host_values
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import first_callback
 from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import unreleased
@@ -69,6 +71,9 @@ class CallbackModule(CallbackBase):
         self._passwords = {"conn_pass": play_context.password or "", "become_pass": play_context.become_pass or ""}
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
+        if self._play is None:
+            manager = play.get_variable_manager()
+            host_values.forget(manager, (host.name for host in manager._inventory.get_hosts(ignore_limits=True)))
         self._play = play
         if not self._looked and takes_locks(play) and not context.CLIARGS.get("check"):
             self._looked = True

@@ -16,11 +16,12 @@ options:
       - C(started_as) is C(checkout) or C(collection), for the commands in a node's messages.
       - C(report_folder) is the folder of reports for which no other is set. In a checkout it is C(reports) beside
         C(site.yml); if the collection is installed, C(reports) in the folder in which ansible-playbook was started.
+      - C(name) tells this run from all others, such as one that has left facts in the controller's fact cache.
       - C(summary) says whether the callback C(summary) is loaded. It comes with the toolkit's playbooks; somebody
         else's playbook that uses the toolkit's roles need not have it.
     type: list
     elements: str
-    choices: [started_as, report_folder, summary]
+    choices: [started_as, report_folder, name, summary]
     required: true
 """
 EXAMPLES = """
@@ -39,10 +40,12 @@ from collections.abc import Callable
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.gpuwright.node.plugins.plugin_utils import started
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import this_run
 
 ANSWERS: dict[str, Callable[[], str | bool]] = {
     "started_as": lambda: started.STARTED_AS,
     "report_folder": lambda: str(started.report_folder()),
+    "name": this_run,
     "summary": lambda: started.callback_enabled("summary"),
 }
 

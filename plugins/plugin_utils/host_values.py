@@ -7,18 +7,28 @@ never is. So a variable is read by its name, and its value is what is evaluated.
 Facts are read from `ansible_facts`, never as variables of their own: that they are is a setting of the controller
 (inject_facts_as_vars), which some sites switch off and ansible-core 2.24 drops. Whether one is there decides what a run
 does, so a fact that is missing is never taken for nothing to do.
+
+A fact cache of the controller (fact_caching = jsonfile) gives what an earlier run has found to the next one: a plan,
+what is settled, a verdict. So the toolkit's facts are forgotten before a run's first play (callback lock); all others
+stay. Where a play of the site uses the roles without that callback, the run's name in what preflight found tells them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 from ansible.parsing import vault
+from ansible.vars.manager import VariableManager
+
+from .operator_run import claim
 
 # Absent before 2.19, where an encrypted value is of a class of its own as long as it is not part of another text.
 HELPER = getattr(vault, "VaultHelper", None)
+OURS = "gpu_node"
+FOUND = "gpu_node_preflight"
 
 
 def value_in(variables: Mapping[str, Any], name: str, templar: Any) -> Any:
@@ -40,7 +50,7 @@ def facts_of(variables: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def needed_fact(variables: Mapping[str, Any], name: str) -> Any:
-    """One fact. AnsibleError where no task of this run has left it."""
+    """One fact. AnsibleError where no task of this run has left it: it is missing, or of an earlier run."""
     found = facts_of(variables)
     if name not in found:
         host = variables.get("inventory_hostname", "this host")
@@ -48,4 +58,41 @@ def needed_fact(variables: Mapping[str, Any], name: str) -> Any:
             f"{host}: the fact {name} is missing, so it is not known what there is to do. The role preflight leaves "
             "it: run that role before this one, and leave out no task with the tag always [fact.missing]"
         )
+    if is_of_another_run(found):
+        host = variables.get("inventory_hostname", "this host")
+        raise AnsibleError(
+            f"{host}: the fact {name} in the controller's fact cache is of an earlier run, so it is not known what "
+            "there is to do now. Run the role preflight before this one [fact.missing]"
+        )
     return found[name]
+
+
+@functools.cache
+def this_run() -> str:
+    """The name of this run, the same in all its workers: controller, process and its start."""
+    return str(claim()["run"])
+
+
+def is_of_another_run(facts: Mapping[str, Any]) -> bool:
+    """Whether another run than this one has left what preflight found."""
+    return facts.get(FOUND, {}).get("run", this_run()) != this_run()
+
+
+def without_ours(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """All facts that are not of the toolkit."""
+    return {name: value for name, value in facts.items() if not name.startswith(OURS)}
+
+
+def forget(manager: VariableManager, hosts: Iterable[str]) -> None:
+    """Take the toolkit's facts out of the cache, before the first play of a run; all others stay."""
+    for host in hosts:
+        try:
+            # A mapping until ansible-core 2.18, since then a plug-in that raises where it has nothing.
+            facts = manager._fact_cache.get(host) or {}
+        except KeyError:
+            continue
+        others = without_ours(facts)
+        if len(others) < len(facts):
+            manager.clear_facts(host)
+            if others:
+                manager.set_host_facts(host, others)

@@ -15,6 +15,7 @@ from ansible_collections.gpuwright.node.plugins.action import host_plan
 from ansible_collections.gpuwright.node.plugins.lookup.setting import defaults
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.listing import BundleError
 from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.inputs import SETTLING
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import this_run
 from test_plan_questions import make_host
 
 ROLES = ["preflight", "system_driver", "verify"]
@@ -76,7 +77,7 @@ def test_one_task_has_the_host_its_plan_and_what_has_nothing_to_do() -> None:
     assert set(facts) == {"gpu_node", "gpu_node_plan", "gpu_node_settled", "gpu_node_preflight"}
     assert set(facts["gpu_node_settled"]["inputs"]) == set(SETTLING) and "settled" not in facts["gpu_node"]
     # No role has anything to do by a record, so the host is looked at more closely.
-    assert found(result) == {"variables": [], "rows": [], "finished": False, "ready": False}
+    assert found(result) == {"variables": [], "rows": [], "finished": False, "ready": False, "run": this_run()}
     # How Ansible counts what ran on the node, and what it warns of.
     assert result["invocation"] == {"module_args": {}} and result["warnings"] == ["w"] and not result["changed"]
 

@@ -25,6 +25,8 @@ class Arm:
     # Starts Python scripts itself, so the interpreter's name is part of `prefix`.
     is_python: bool = False
     note: str = ""
+    # What the process must have loaded for the arm to be what its name says.
+    allocators: list[str] = field(default_factory=list)
 
     def command(self, python: str, *script: str) -> list[str]:
         return [*self.prefix, *([] if self.is_python else [python]), *script]
@@ -101,7 +103,7 @@ def allocators(gpu_run: Path, libraries: dict[str, str]) -> list[Arm]:
         if libraries.get(name):
             environment = {"MALLOC_CONF": conf} if conf else {}
             words = [str(gpu_run), "--allocator", name, "--"]
-            arms.append(Arm(name + (" tuned" if conf else ""), words, environment))
+            arms.append(Arm(name + (" tuned" if conf else ""), words, environment, allocators=[name]))
     return arms
 
 

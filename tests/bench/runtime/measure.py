@@ -36,7 +36,12 @@ def run(arm: Arm, python: str, *words: str, timeout: float = 900) -> dict:
     lines = [line for line in done.stdout.splitlines() if "RESULT {" in line]
     if done.returncode != 0 or not lines:
         raise Failed(f"{arm.name}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}")
-    return json.loads(lines[-1].partition("RESULT ")[2])
+    result = json.loads(lines[-1].partition("RESULT ")[2])
+    loaded = result.pop("allocators")
+    missing = [name for name in arm.allocators if name not in loaded]
+    if missing:
+        raise Failed(f"{arm.name}: {', '.join(missing)} was not loaded, so this row would be the default allocator's")
+    return result
 
 
 def start_of(command: list[str], environment: dict[str, str]) -> dict[str, float]:

@@ -155,6 +155,12 @@ def make_images(folder: str, count: int) -> dict:
     return {"images": count}
 
 
+def mapped_allocators() -> list[str]:
+    """Allocators that this process really has loaded: ld.so only warns of a library that it cannot preload."""
+    text = Path("/proc/self/maps").read_text()
+    return [name for name in ("jemalloc", "tcmalloc") if f"/lib{name}" in text]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=("nothing", "affinity", "speed", "churn", "bandwidth", "images"))
@@ -175,6 +181,7 @@ def main() -> None:
         result = bandwidth()
     else:
         result = make_images(options.folder, options.images)
+    result["allocators"] = mapped_allocators()
     sys.stdout.write("RESULT " + json.dumps(result) + "\n")
     sys.stdout.flush()
 

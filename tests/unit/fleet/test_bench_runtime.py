@@ -108,3 +108,25 @@ def test_callers_settings_are_no_part_of_an_arm(bench: dict, monkeypatch: pytest
     monkeypatch.setenv("LD_PRELOAD", "")
     environment = bench["arms"].Arm("x", environment={"A": "1"}).full_environment()
     assert "OMP_NUM_THREADS" not in environment and "LD_PRELOAD" not in environment and environment["A"] == "1"
+
+
+def test_an_allocator_that_was_not_loaded_has_no_figure(bench: dict, tmp_path: Path) -> None:
+    """ld.so only warns of a library that it cannot preload, and the workload would run on glibc's allocator."""
+    arm = bench["arms"].Arm("jemalloc", environment={"LD_PRELOAD": "/nonexistent/libjemalloc.so.2"})
+    measure = bench["measure"]
+    workload = f"import sys; sys.path.insert(0, {str(BENCH)!r}); import workloads\nresult = {{'seconds': 1}}\n"
+    (tmp_path / "workload.py").write_text(
+        workload
+        + "result['allocators'] = workloads.mapped_allocators()\nimport json; print('RESULT', json.dumps(result))\n"
+    )
+    measure.WORKLOADS = tmp_path / "workload.py"
+    arm.allocators.append("jemalloc")
+    with pytest.raises(measure.Failed, match="jemalloc was not loaded"):
+        measure.run(arm, sys.executable)
+    arm.allocators.clear()
+    assert measure.run(arm, sys.executable) == {"seconds": 1}
+
+
+def test_each_arm_of_an_allocator_says_which_one_it_must_have(bench: dict, tmp_path: Path) -> None:
+    arms = bench["arms"].allocators(tmp_path / "gpu-run", {"jemalloc": "/a", "tcmalloc": "/b"})
+    assert [arm.allocators for arm in arms] == [["jemalloc"], ["jemalloc"], ["tcmalloc"]]

@@ -16,8 +16,8 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule hardened el9 el10 debian13 page deep archives plays-fleet plays-node test-turn test-all faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down \
-  venv packages docs picture checks-tried lock matrix-check matrix-refresh clean gpu-evidence test-cores hardened el9 el10 debian13 page deep test-turn test-all
+.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule hardened el9 el10 debian13 page deep guards archives plays-fleet plays-node test-turn test-all faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down \
+  venv packages docs picture checks-tried lock matrix-check matrix-refresh clean gpu-evidence test-cores
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test-deep: venv deep page ## mutation of the checks and of every field of nvidia
 
 deep: venv ## mutation of the checks and of every field of nvidia-smi, 100,000 damaged inputs, a plan for every card
 	@$(RUN) deep
+
+guards: venv ## takes each guard of docs/security.md out of a copy of the project; the test that is named for it has to fail (2 minutes)
+	@$(RUN) guards
 
 page: venv ## the fleet's page in a real browser (needs chromium, npm, poppler-utils)
 	@$(RUN) page

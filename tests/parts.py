@@ -42,6 +42,7 @@ PARTS = (
     Part("page", "the fleet's page in a browser", 120, 180, 300),
     Part("plays-fleet", "plays over several hosts: rollouts, drains, the words of a run", 300),
     Part("interruptions", "three interrupted runs, each repaired by a plain one", 300),
+    Part("guards", "each guard taken out, and its test failing", 130),
     Part("deep", "mutants of the checks, damaged answers, every card", 540),
     Part("plays-node", "plays and programs of one host: repositories, environments, locks, gates", 300),
 )

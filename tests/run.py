@@ -265,6 +265,11 @@ def deep(suite: Suite) -> None:
     pytest_suite(suite, "deep", sys.executable, *TWO_SIDE_BY_SIDE, "tests/deep")
 
 
+def guards(suite: Suite) -> None:
+    """Each guard is taken out of a copy of the project, and the test that is named for it has to fail there."""
+    pytest_suite(suite, "guards", sys.executable, "tests/guards")
+
+
 def faults(suite: Suite) -> None:
     if fleet_ready(suite):
         pytest_suite(suite, "faults", sys.executable, "tests/faults")
@@ -354,6 +359,7 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "plays-node": plays("plays-node"),
     "page": page,
     "deep": deep,
+    "guards": guards,
     "faults": faults,
     "world": world,
     "cores": cores,

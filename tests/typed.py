@@ -27,6 +27,7 @@ ALONE = (
     "deep",
     "faults",
     "gpu",
+    "guards",
     "numa",
     "page",
     "schedulers",
@@ -46,7 +47,7 @@ def folders_with_modules(folder: Path) -> list[Path]:
 def runs() -> list[tuple[list[Path], list[Path]]]:
     """(what is checked, folders from which it imports, the first ones first) of each run."""
     unit = folders_with_modules(TESTS / "unit")
-    used = [*SHARED, *(TESTS / name for name in ("vm", "world", "faults", "bench/runtime", "gpu")), BURN_IN]
+    used = [*SHARED, *(TESTS / name for name in ("vm", "world", "faults", "guards", "bench/runtime", "gpu")), BURN_IN]
     found = [([TESTS / "unit"], [*unit, *used])]
     beside = [TESTS / "vm", TESTS / "world", TESTS / "bench/runtime", *SHARED, REPOSITORY / "trainer", BURN_IN]
     # Its scripts run under an interpreter of their own.

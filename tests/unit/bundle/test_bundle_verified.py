@@ -210,33 +210,104 @@ def changed(folder: Path, **parts: Any) -> bytes:
 
 
 SIZE = {"size": 1, "sha256": "0" * 64}
+# What is added to a list that is good without it, and what is said of it.
+ODD_FILES = {
+    "leaves the bundle": (
+        "../evil", "/etc/passwd", "a/../../b", "a//b", "", ".", "a/.", "..", ".hidden", "a/.b", "a\\b", "a\nb", "a b",
+        "a\x00b", "~/../b/", "bundle.json", "bundle.json.sig",
+    ),
+    "has no size or no SHA-256": (
+        {"size": -1, "sha256": "0" * 64}, {"size": True, "sha256": "0" * 64}, {"size": 1.5, "sha256": "0" * 64},
+        {"size": 1, "sha256": "0" * 63}, {"size": 1, "sha256": "0" * 65}, {"size": 1, "sha256": "A" * 64},
+    ),
+    "Error": ({}, {"size": 1}, {"size": 1, "sha256": 7}, 7, None),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "files",
-    [
-        {"../evil": SIZE}, {"/etc/passwd": SIZE}, {"a/../../b": SIZE}, {"a//b": SIZE}, {"": SIZE}, {".": SIZE},
-        {"a\\b": SIZE}, {"a\nb": SIZE}, {"bundle.json": SIZE}, {"a": {"size": -1, "sha256": "0" * 64}},
-        {"a": {"size": True, "sha256": "0" * 64}}, {"a": {"size": 1, "sha256": "0" * 63}}, {"a": {}}, {"a": 7}, [],
-        None,
-    ],
-)  # fmt: skip
-def test_a_signed_list_is_read_strictly(made: Path, operator: Key, files: Any) -> None:
+    ("odd", "words"), [pytest.param(odd, words, id=repr(odd)) for words, found in ODD_FILES.items() for odd in found]
+)
+def test_a_signed_list_is_read_strictly(made: Path, operator: Key, odd: Any, words: str) -> None:
     """Who has the key by mistake or by theft still writes nothing outside of the bundle's folder."""
+    good = json.loads((made / lists.LIST).read_text())["files"]
+    more = {odd: SIZE} if isinstance(odd, str) else {"more": odd}
+    write_list(made, changed(made, files={**good, **more}), operator)
+    row = refused(made, operator)
+    assert row["id"] == "bundle.list" and words in row["evidence"]
+
+
+def test_only_what_is_odd_is_refused_in_a_list(made: Path, operator: Key) -> None:
+    """So that the test above fails for its own reason alone."""
+    for path in ("more", "a/b-1.0~rc1+x_y@z.whl", "a/[b](c),d=e%f^g:h!.rpm"):
+        (made / path).parent.mkdir(parents=True, exist_ok=True)
+        (made / path).write_bytes(b"x")
+        write_list(made, lists.text_of(listing(made)).encode(), operator)
+        assert path in verified(made, operator.fingerprint, NOW).files
+
+
+@pytest.mark.parametrize("files", [[], None, "text"])
+def test_files_that_are_no_table(made: Path, operator: Key, files: Any) -> None:
     write_list(made, changed(made, files=files), operator)
     assert refused(made, operator)["id"] == "bundle.list"
 
 
-def test_parts_that_disagree(made: Path, operator: Key) -> None:
+@pytest.mark.parametrize(
+    "other", [{"target": "rhel-9"}, {"wheels": ["wheels/none.whl"]}, {"digest": ""}, {"digest": "0" * 65}]
+)
+def test_a_host_that_disagrees(made: Path, operator: Key, other: dict[str, Any]) -> None:
     hosts = json.loads((made / lists.LIST).read_text())["hosts"]
-    for other in ({"target": "rhel-9"}, {"wheels": ["wheels/none.whl"]}, {"digest": ""}):
-        write_list(made, changed(made, hosts={"a5-01": {**hosts["a5-01"], **other}}), operator)
-        assert refused(made, operator)["id"] == "bundle.list"
-    repositories = [{"id": "x", "folder": "../x"}]
-    write_list(
-        made, changed(made, targets={"rhel-8-x86_64": {"folder": TARGET, "repositories": repositories}}), operator
-    )
-    assert refused(made, operator)["id"] == "bundle.list"
+    write_list(made, changed(made, hosts={"a5-01": {**hosts["a5-01"], **other}}), operator)
+    row = refused(made, operator)
+    assert row["id"] == "bundle.list" and "the host a5-01 names" in row["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "repositories", "words"),
+    [
+        ("../x", [], "the folder of"),
+        ("/x", [], "the folder of"),
+        (7, [], "the folder of"),
+        (TARGET, ["../x"], "is not in the bundle"),
+        (TARGET, [f"{TARGET}/none"], "is not in the bundle"),
+        # A number makes a path of a file, but is none.
+        (TARGET, [7], "is not in the bundle"),
+    ],
+)
+def test_a_target_that_disagrees(
+    made: Path, operator: Key, folder: object, repositories: list[object], words: str
+) -> None:
+    target = {"folder": folder, "repositories": [{"id": "x", "folder": each} for each in repositories]}
+    files = {**json.loads((made / lists.LIST).read_text())["files"], "7/repodata/repomd.xml": SIZE}
+    write_list(made, changed(made, files=files, targets={"rhel-8-x86_64": target}), operator)
+    row = refused(made, operator)
+    assert row["id"] == "bundle.list" and words in row["evidence"]
+
+
+def test_a_list_without_end_is_none(made: Path, operator: Key, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle import verified as module
+
+    monkeypatch.setattr(module, "MOST_BYTES", (made / lists.LIST).stat().st_size - 1)
+    row = refused(made, operator)
+    assert row["id"] == "bundle.list" and "too long" in row["problem"]
+
+
+def test_a_list_that_is_a_link_is_not_opened(made: Path, operator: Key) -> None:
+    """Hosts after the first read the list alone."""
+    from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.verified import signed_listing
+
+    signed_listing(made, operator.fingerprint)
+    list_is_a_link(made)
+    with pytest.raises(lists.BundleError, match=r"is no file.*\[bundle.extra\]"):
+        signed_listing(made, operator.fingerprint)
+
+
+def test_a_link_that_comes_after_the_look_is_not_followed(made: Path, operator: Key) -> None:
+    from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.verified import why_not
+
+    entry = listing(made).files[TORCH]
+    assert why_not(made / TORCH, entry) == ""
+    link_to_the_same_bytes(made)
+    assert why_not(made / TORCH, entry).startswith("cannot be read")
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b"null", b'{"format": 1}', b"\xff\xfe", b"[" * 100_000])

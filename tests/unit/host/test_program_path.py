@@ -114,10 +114,21 @@ def test_a_folder_that_its_parents_owner_could_replace_is_not_searched(folder, m
     os.chown(folder / "home", 65534, 65534)
     monkeypatch.setenv("PATH", str(program.parent))
     assert find_program("gpuwright-thing") is None
+    # The sticky bit stops everybody but the folder's owner.
+    (folder / "home").chmod(0o1755)
+    assert find_program("gpuwright-thing") is None
     link = folder / "link"
     link.symlink_to(program.parent)
     monkeypatch.setenv("PATH", str(link))
     assert find_program("gpuwright-thing") is None
+
+
+@AS_ROOT
+def test_a_folder_of_roots_in_one_with_the_sticky_bit_is_searched(folder, monkeypatch):
+    program = put(folder / "shared" / "bin" / "gpuwright-thing")
+    (folder / "shared").chmod(0o1777)
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert find_program("gpuwright-thing") == str(program)
 
 
 @AS_ROOT
@@ -146,7 +157,11 @@ def test_a_missing_folder_is_left_out(folder):
 
 
 @pytest.mark.parametrize(
-    "tool", ["system_runtime/files/gpu-doctor", "system_runtime/files/gpu-run", "system_tuning/files/gpu-tune"]
+    "tool",
+    [
+        *("system_runtime/files/gpu-doctor", "system_runtime/files/gpu-run", "system_runtime/files/gpu-job"),
+        "system_tuning/files/gpu-tune",
+    ],
 )
 def test_the_tools_import_nothing_from_the_working_directory(tool, folder):
     """Started where somebody has put modules of the names that the tools import."""

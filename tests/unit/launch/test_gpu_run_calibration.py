@@ -445,7 +445,11 @@ def test_a_damaged_placement_is_a_warning_and_the_usual_one(machine: Path, broke
 
 # -- whose rights the command has ---------------------------------------------------------------------------------
 
-WHO = 'grep -E "^(Uid|Gid|Groups|CapEff|CapPrm|CapInh|CapAmb):" /proc/self/status; env'
+# Of the shell: its session, itself, its input. Field 6 of stat is the session (proc(5)); a shell's name has no blank.
+WHO = (
+    'grep -E "^(Uid|Gid|Groups|CapEff|CapPrm|CapInh|CapAmb):" /proc/self/status; env; '
+    'echo "session $(cut -d" " -f6 /proc/$$/stat) $$ $(readlink /proc/$$/fd/0)"'
+)
 
 
 def told(root: Path, python: str, *words: str, **environment: str) -> tuple[subprocess.CompletedProcess, str]:
@@ -472,6 +476,15 @@ def test_the_command_runs_as_who_called_sudo(real: Path, node_python: str) -> No
     assert not [name for name in names if name.startswith("SUDO_") or name == "MAIL"]
     kept = (real / CALIBRATED_PATH.lstrip("/")).stat()
     assert (kept.st_uid, kept.st_mode & 0o777) == (0, 0o644)
+
+
+def test_the_command_has_no_terminal(real: Path, node_python: str) -> None:
+    """In root's session it could open root's terminal by its name, and type into it."""
+    done, text = told(real, node_python)
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in text.splitlines() if line.startswith("session ")]
+    _word, session, process, descriptor = line.split()
+    assert session == process and descriptor == "/dev/null"
 
 
 @pytest.mark.parametrize(

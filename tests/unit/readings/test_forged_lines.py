@@ -9,8 +9,9 @@ import os
 import shlex
 
 import pytest
-from gpuwright.readings.kernel_log.log import parse_log, read_kernel_log
+from gpuwright.readings.kernel_log.log import parse_log, parse_records, read_kernel_log
 from gpuwright.readings.kernel_log.programs import begins_with_a_name
+from gpuwright.readings.kernel_log.records import KERNEL, Line
 from healthy_kernel import KERNEL_LOG, record
 from host_tree import HostTree
 from kernel_records import RECORDS
@@ -149,10 +150,19 @@ def test_only_what_the_kernel_began_is_the_kernels(node, fake_bin, tmp_path):
         {"_TRANSPORT": "driver"},
     )
     rows = [record(BANNER), *(record(XID_79, 9000000, **fields) for fields in others)]
+    # journald's own words about what it missed, from anybody but journald.
+    rows += [record("Missed 9 kernel messages", 9000000, **fields) for fields in others[:-1]]
     (tmp_path / "log").write_text("\n".join(rows) + "\n")
     fake_bin("journalctl", f"#!/bin/sh\ncat {tmp_path}/log\n")
     found = read_kernel_log(str(tmp_path))
     assert found is not None and nothing(found) and found["lines"] == 1
+
+
+def test_only_the_first_second_of_a_boot_has_its_first_words():
+    """Without what came before, such words later in the log make it no whole one."""
+    late = (Line(XID_79, KERNEL, 5_000_000), Line(BANNER, KERNEL, 9_000_000))
+    assert parse_records(late)["from_boot"] is False
+    assert parse_records((Line(BANNER, KERNEL, 0), *late))["from_boot"] is True
 
 
 def test_a_name_with_control_characters_hides_nothing(node, fake_bin, tmp_path):
@@ -162,6 +172,13 @@ def test_a_name_with_control_characters_hides_nothing(node, fake_bin, tmp_path):
     fake_bin("journalctl", f"#!/bin/sh\ncat {tmp_path}/log\n")
     found = read_kernel_log(str(tmp_path))
     assert found is not None and [event["code"] for event in found["xids"]] == [79]
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\x85", "\r", "\x0b", "\x1e"])
+def test_a_separator_in_a_message_ends_no_record(node, separator):
+    """Python ends lines at these, journald does not: such a record would be lost."""
+    found = node(XID_79.replace("python", f"a{separator}b"))
+    assert [event["code"] for event in found["xids"]] == [79]
 
 
 def test_the_kernels_buffer_is_read_as_records(node, fake_bin, tmp_path):

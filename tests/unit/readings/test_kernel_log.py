@@ -283,7 +283,9 @@ def test_the_journal_is_asked_for_the_kernel_and_this_boot_only(programs, tmp_pa
     assert found is not None
     assert (found["lines"], found["from_boot"], found["whole"]) == (2, True, True)
     asked = (tmp_path / "asked").read_text().split()
-    assert "-b" in asked and asked[-4:] == ["_TRANSPORT=kernel", "SYSLOG_FACILITY=0", "+", "_TRANSPORT=driver"]
+    # -a: a message with control characters is not left out.
+    assert {"-a", "-b"} <= set(asked)
+    assert asked[-4:] == ["_TRANSPORT=kernel", "SYSLOG_FACILITY=0", "+", "_TRANSPORT=driver"]
 
 
 def test_without_a_journal_the_ring_buffer_is_read(programs, tmp_path):

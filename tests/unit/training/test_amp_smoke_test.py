@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from gpuwright.probe import workloads
-from gpuwright.training import smoke
+from gpuwright.training import smoke, trainer_run
 from gpuwright.training.trainer_run import read_record
 
 Write = Callable[[str, str], Path]
@@ -256,6 +256,19 @@ def test_cards_in_use_are_left_alone(
     begun, who = smoke.start_beside({"device": device, "agents": agents})
     assert (begun, who) == ((device, "") if begins else (None, "train (pid 7, alice)"))
     assert asked == ([agents] if device == "cuda" and agents is not None else [])
+
+
+def test_the_service_that_is_named_is_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple] = []
+
+    def run_program(command: list[str], user: str, seconds: float, unit: str) -> Any:
+        asked.append((user, seconds, unit))
+        raise trainer_run.RunError("enough", "nothing")
+
+    monkeypatch.setattr(smoke, "run_program", run_program)
+    options = {"launcher": "gpu-run", "python": "/venv/bin/python", "device": "cpu", "steps": 20, "user": "trainer"}
+    smoke.run_smoke({**options, "timeout": 60, "unit": "/etc/systemd/system/train-gan@.service"})
+    assert asked == [("trainer", 60, "/etc/systemd/system/train-gan@.service")]
 
 
 def test_without_options_nothing_begins() -> None:

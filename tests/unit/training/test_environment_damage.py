@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 from gpuwright.training.environment_files import fits, read_environment
-from gpuwright.training.environment_state import judge_environment
+from gpuwright.training.environment_state import import_problem, judge_environment
 from test_environment_modes import Environment, copying_python
 
 RECORDED = "tiny_thing-1.0.dist-info/RECORD"
@@ -179,6 +180,21 @@ def test_a_module_that_cannot_be_imported_is_no_whole_environment(copy: Path) ->
     assert judged(copy, ("tiny_thing",)).startswith("import tiny_thing: EOFError")
     assert judged(copy, ("nothing_here",)).startswith("import nothing_here: ModuleNotFoundError")
     assert "there is no user" in judged(copy, ("tiny_thing",), user="n0body")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_what_is_imported_runs_as_the_ordinary_user(tmp_path: Path, open_umask: int) -> None:
+    """Importing a module runs its code, so it is not root who does."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        python = Path(name, "venv/bin/python")
+        python.parent.mkdir(parents=True)
+        python.write_text('#!/bin/sh\necho "uid $(id -u), groups $(id -G)" >&2; exit 1\n')
+        python.chmod(0o755)
+        account = pwd.getpwnam("nobody")
+        said = import_problem("/", f"{name}/venv", "torch", "nobody")
+        assert said == f"import torch: uid {account.pw_uid}, groups {account.pw_gid}"
+        assert "cannot be tried" in import_problem("/", f"{name}/venv", "torch", "root")
 
 
 def test_packages_of_others_are_theirs(copy: Path) -> None:

@@ -101,10 +101,10 @@ interruptions: venv ## three runs that are interrupted at points that the commit
 	@$(RUN) interruptions
 
 interrupt: venv packages ## interrupt one command at one point and compare: make interrupt POINT="driver: in the DKMS build" FAULT="Ctrl-C" SEED=1
-	@$(VENV)/bin/python tests/faults/interrupt $(if $(POINT),--point "$(POINT)") $(if $(FAULT),--fault "$(FAULT)") $(if $(SEED),--seed $(SEED)) --again
+	@$(VENV)/bin/python tests/faults/interrupt $(if $(POINT),--point "$(POINT)") $(if $(FAULT),--fault "$(FAULT)") $(if $(SEED),--seed $(SEED))
 
-interrupt-all: venv packages ## slower: every fault at every long step, an hour a call; goes on where the last call ended (docs/faults.md)
-	@$(VENV)/bin/python tests/faults/interrupt --minutes 55
+interrupt-all: venv packages ## slower, for a release: every fault at every long step, an hour a call; goes on where the last call on this commit ended (docs/faults.md)
+	@$(VENV)/bin/python tests/faults/interrupt --record --minutes 55
 	@$(VENV)/bin/python tools/faults.py
 
 test-world: venv ## slower: the main job under difficult but normal conditions (umask, sudo, proxy, mirror, IPv6, clock ...), each listed with what was seen

@@ -284,7 +284,7 @@ def interruptions(suite: Suite) -> None:
 
 def interrupted(suite: Suite, count: int, *options: str) -> None:
     """Pairs of a fault and a point that the commit chooses; each has to end as an undisturbed run does."""
-    pairs = ("tests/faults/interrupt", "--sample", str(count), "--again", "--no-record", *options)
+    pairs = ("tests/faults/interrupt", "--sample", str(count), *options)
     suite.add(f"{count} interruptions that the commit chooses", call(sys.executable, *pairs))
 
 

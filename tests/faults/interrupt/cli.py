@@ -11,10 +11,9 @@ from collections.abc import Iterable
 
 from interrupt import holes, results
 from interrupt.choice import at_a_place, each_kind, everything, near, sampled
-from interrupt.code import fingerprint
 from interrupt.exercise import CACHE, NotReached, Outcome, Pair, exercise, reference
 from interrupt.host import REPO_ROOT, Host, remove_old
-from interrupt.steps import BY_NAME, STEPS, Inside, Step
+from interrupt.steps import STEPS, Inside, Step
 
 ATTEMPTS = 3
 
@@ -50,8 +49,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         help="k/n: of n runs side by side, the k-th; beside others, 9/1 is all on a host of its own",
     )
     parser.add_argument("--everywhere", action="store_true", help="every place of every step, not one for each kind")
-    parser.add_argument("--again", action="store_true", help="also pairs that have a result")
-    parser.add_argument("--no-record", action="store_true", help="leave results.json as it is")
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="write results.json, and leave out the pairs that ended equal on this commit; what is of another goes",
+    )
     return parser.parse_args(arguments)
 
 
@@ -72,11 +74,6 @@ def show(pair: Pair, found: Outcome) -> None:
         print(f"      {line}", flush=True)
     if outcome in ("failed", "unnoticed"):
         print(f"      first run: {found.said}\n      plain run: {found.said_again}", flush=True)
-
-
-def code_of(name: str) -> str:
-    """The fingerprint of a step; "" where there is none of that name any more."""
-    return fingerprint(BY_NAME[name]) if name in BY_NAME else ""
 
 
 def may_have(step: Step, point: str) -> bool:
@@ -135,9 +132,9 @@ def main(arguments: list[str] | None = None) -> int:
     until = time.monotonic() + 60 * options.minutes
     CACHE.mkdir(parents=True, exist_ok=True)
     remove_old()
-    void = 0 if options.no_record else results.remove_void(code_of)
+    void = results.keep_only(commit()) if options.record else 0
     if void:
-        print(f"{void} earlier results are of other code, and were removed", flush=True)
+        print(f"{void} earlier results are of another commit, and were removed", flush=True)
     host = Host(part)
     host.start()
     bad = tried = 0
@@ -147,11 +144,10 @@ def main(arguments: list[str] | None = None) -> int:
         pairs = chosen(options, steps, host, seed)
         if not pairs:
             return 2
-        known = {(each.point, each.fault): each for each in results.read()}
-        for pair in new_kinds_first(pairs[(part - 1) % parts :: parts], known.values()):
-            code = fingerprint(pair.step)
-            done = known.get((pair.point, pair.fault.name))
-            if done and done.code == code and done.outcome == "equal" and not options.again:
+        known = results.read() if options.record else []
+        equal = {(each.point, each.fault) for each in known if each.outcome == "equal"}
+        for pair in new_kinds_first(pairs[(part - 1) % parts :: parts], known):
+            if (pair.point, pair.fault.name) in equal:
                 continue
             if time.monotonic() > until or (options.count and tried >= options.count):
                 break
@@ -165,10 +161,10 @@ def main(arguments: list[str] | None = None) -> int:
                 continue
             show(pair, found)
             bad += outcome_of(pair, found) != "equal"
-            if not options.no_record:
+            if options.record:
                 results.add(
                     results.Result(
-                        pair.point, pair.fault.name, seed, commit(), code, found.interrupted, found.again,
+                        pair.point, pair.fault.name, seed, commit(), found.interrupted, found.again,
                         outcome_of(pair, found), found.differences[:20], round(found.seconds),
                     )
                 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import random
@@ -15,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interrupt import record
-from interrupt.code import brought, fingerprint
 from interrupt.faults import Fault, disk_of
 from interrupt.host import REPO_ROOT, Host, image_of, is_kept
 from interrupt.run import Boundary, Run
 from interrupt.steps import Inside, Step, chain
 
+PRODUCT = ("playbooks", "roles", "plugins", "trainer")
 CACHE = REPO_ROOT / ".fleet" / "interrupt"
 # What is compared, and how: states and hashes that other rules have read are not to be compared with.
 RULES = hashlib.sha256(Path(record.__file__).read_bytes()).hexdigest()[:8]
@@ -56,9 +57,19 @@ class Pair:
         return f"{self.step.name}: before {self.place.task!r}{which}"
 
 
+@functools.cache
+def state_of_product() -> str:
+    """What a host is installed from, as git names it; snapshots of another state are no place to begin."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=REPO_ROOT, capture_output=True, text=True, check=True).stdout
+
+    return git("ls-tree", "HEAD", "--", *PRODUCT) + git("diff", "HEAD", "--", *PRODUCT)
+
+
 def key(step: Step, host: Host) -> str:
-    """Of all that a host has gone through up to the end of this step: the image it came from, and the code."""
-    words = [host.image, *(f"{fingerprint(each)} {brought(each)}" for each in chain(step))]
+    """Of all that a host has gone through up to the end of this step."""
+    words = [host.image, state_of_product(), *(repr(each) for each in chain(step))]
     return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
 
 
@@ -74,7 +85,7 @@ def image_before(step: Step, host: Host) -> str:
 
 
 def reference(step: Step, host: Host) -> Reference:
-    """Run a step without any trouble, once for each state of the code; its host is kept as an image."""
+    """Run a step without any trouble, once for each state of the product; its host is kept as an image."""
     name = f"{step.name.replace(' ', '-').lower()}-{key(step, host)}"
     file = CACHE / f"{name}-{RULES}.json"
     if file.exists() and is_kept(image_of(name)):

@@ -21,10 +21,11 @@ run again, with nothing done in between**. It has to end with status 0 and leave
 it: packages with versions, files with mode, owner and content, units and which of them run, links, holds, module
 streams, users, keys, repositories, kernel arguments, half-made folders, locks.
 
-A result counts for the code that it exercised: `make interrupt-all` removes those of earlier code and tries what is
-then missing here; `make interrupt POINT=... FAULT=... SEED=...` repeats one. The hosts are containers
-([tests/fleet/README.md](../tests/fleet/README.md)); for a power cut their root is a file system of its own, which loses
-what was not yet written to it.
+`make interruptions` tries three pairs that the commit's id chooses, as `.ci/run` does when it is their turn, and `make
+faults` ten. Whoever releases tries all with `make interrupt-all`, whose results this page shows: each holds for the
+commit beside it, and none is renewed in between. `make interrupt POINT=... FAULT=... SEED=...` repeats one. The hosts
+are containers ([tests/fleet/README.md](../tests/fleet/README.md)); for a power cut their root is a file system of its
+own, which loses what was not yet written to it.
 """
 
 HOLES_HEAD = """

@@ -1,10 +1,10 @@
-"""What was tried and how it ended, in one JSON file; a result counts while the code that it exercised is the same."""
+"""What `make interrupt-all` tried and how it ended, in one JSON file. It is of one commit, and a later call goes on."""
 
 from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ FILE = Path(__file__).with_name("results.json")
 
 @dataclass(frozen=True)
 class Result:
-    """`code`: fingerprint of what the step exercises. `interrupted`, `again`: exit status of the two runs.
+    """`interrupted`, `again`: exit status of the two runs.
 
     `outcome`: "equal", or "differs" with the first `differences`, "failed" where the plain run did not end with 0, or
     "unnoticed" where the interrupted run did, although the fault lets none end well: it did not strike.
@@ -24,7 +24,6 @@ class Result:
     fault: str
     seed: int
     commit: str
-    code: str
     interrupted: int
     again: int
     outcome: str
@@ -44,11 +43,11 @@ def add(result: Result, file: Path = FILE) -> None:
         write([*kept, result], file)
 
 
-def remove_void(code_of: Callable[[str], str], file: Path = FILE) -> int:
-    """Remove results of other code than `code_of` the point's step has now; how many there were."""
+def keep_only(commit: str, file: Path = FILE) -> int:
+    """Remove results of other commits; how many there were."""
     with alone(file):
         rows = read(file)
-        kept = [each for each in rows if each.code == code_of(each.point.partition(": ")[0])]
+        kept = [each for each in rows if each.commit == commit]
         if len(kept) < len(rows):
             write(kept, file)
     return len(rows) - len(kept)

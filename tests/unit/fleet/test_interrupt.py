@@ -1,13 +1,16 @@
-"""The parts of tests/faults/interrupt: what counts as code, how states differ, which pairs there are, the page."""
+"""The parts of tests/faults/interrupt: which results are kept, how states differ, which pairs there are, the page."""
 
 from __future__ import annotations
 
+import functools
 import http.client
 import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +18,7 @@ from conftest import REPOSITORY
 
 sys.path.append(str(REPOSITORY / "tests/faults"))
 
-from interrupt import choice, cli, code, holes, mirror, page, record, results
+from interrupt import choice, cli, holes, mirror, page, record, results
 from interrupt.exercise import NotReached, Outcome, Pair, Reference, boundaries_of
 from interrupt.faults import BY_NAME, FAULTS
 from interrupt.run import Boundary
@@ -26,51 +29,6 @@ from interrupt.steps import STEPS, Inside, chain
 def test_every_step_begins_where_another_ends() -> None:
     assert {step.after for step in STEPS} <= {"", *STEP}
     assert [each.name for each in chain(STEP["CUDA"])] == ["kernel headers", "driver", "CUDA"]
-
-
-def test_words_for_readers_are_no_code(tmp_path: Path) -> None:
-    before, after = tmp_path / "a.yml", tmp_path / "b.yml"
-    before.write_text("- name: One\n  # why\n  ansible.builtin.file: {path: /a, mode: '0644'}\n  when: !unsafe x\n")
-    after.write_text("- name: Another\n  ansible.builtin.file: {path: /a, mode: '0644'}\n  when: !unsafe x\n")
-    assert code.content(before) == code.content(after)
-    changed = tmp_path / "c.yml"
-    changed.write_text("- name: One\n  ansible.builtin.file: {path: /a, mode: '0600'}\n  when: !unsafe x\n")
-    assert code.content(changed) != code.content(before)
-
-
-def test_docstrings_are_no_code() -> None:
-    one = 'DOCUMENTATION = """a"""\ndef f(x):\n    """One."""\n    return x  # why\n'
-    other = 'DOCUMENTATION = """b"""\n\ndef f(x):\n    return x\n'
-    assert code.without_documentation(one) == code.without_documentation(other)
-    assert code.without_documentation(one) != code.without_documentation(other.replace("return x", "return -x"))
-
-
-def test_types_are_no_code_but_for_the_fields_of_a_class() -> None:
-    one = "def f(x: int, *, y: str = 'a') -> int:\n    if x:\n        z: List[int] = []\n    return x\n"
-    other = "def f(x, *, y='a'):\n    if x:\n        z = []\n    return x\n"
-    assert code.without_documentation(one) == code.without_documentation(other)
-    fields = "class Point(NamedTuple):\n    x: int = 0\n    def f(self, y: int): return y\n"
-    assert code.without_documentation(fields) != code.without_documentation(fields.replace("x: int =", "x ="))
-    assert code.without_documentation(fields) == code.without_documentation(fields.replace("y: int", "y"))
-
-
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
-def test_a_step_exercises_its_roles_and_what_they_call(step: Any) -> None:
-    names = {str(path.relative_to(REPOSITORY)) for path in code.exercised(step)}
-    if step.command:
-        assert all(any(name.startswith(f"{folder}/") for name in names) for folder in step.programs)
-        assert step.name != "calibration" or "plugins/module_utils/host/files.py" in names
-        return
-    assert {f"roles/{role}/tasks/main.yml" for role in step.roles} <= names
-    assert {"plugins/modules/gpu_probe.py", "plugins/modules/operator_lock.py"} <= names
-    assert f"playbooks/{step.playbook}" in names
-    assert any(name.startswith("plugins/module_utils/") for name in names)
-
-
-def test_what_a_module_imports_by_a_relative_name_counts() -> None:
-    names = {str(path.relative_to(REPOSITORY)) for path in code.imported(code.PLUGINS / "modules/preflight_checks.py")}
-    inside = "plugins/module_utils/"
-    assert {f"{inside}preflight/host_checks.py", f"{inside}packages/state.py", f"{inside}host/files.py"} <= names
 
 
 def test_a_folder_that_is_one_too_many_is_one_difference() -> None:
@@ -181,7 +139,7 @@ def test_what_is_short_inside_a_task_strikes_inside_one() -> None:
 
 def result(**changes: Any) -> results.Result:
     row: dict[str, Any] = {
-        "point": "driver: in the build", "fault": "Ctrl-C", "seed": 1, "commit": "0123abcd", "code": "c",
+        "point": "driver: in the build", "fault": "Ctrl-C", "seed": 1, "commit": "0123abcd",
         "interrupted": 99, "again": 0, "outcome": "equal", "differences": (), "seconds": 9,
     }  # fmt: skip
     return results.Result(**{**row, **changes})
@@ -198,15 +156,58 @@ def test_a_later_result_takes_the_place_of_an_earlier_one(tmp_path: Path) -> Non
     ]
 
 
-def test_results_of_other_code_are_removed_and_the_rest_is_as_it_was(tmp_path: Path) -> None:
+def test_results_of_another_commit_are_removed_and_the_rest_is_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
-    for each in (result(), result(point="CUDA: before 'x'", code="old"), result(point="CUDA: before 'y'", code="new")):
+    others = (result(point="CUDA: before 'x'", commit="old"), result(point="CUDA: before 'y'", commit="0123abcd+"))
+    for each in (result(), *others):
         results.add(each, file)
-    now = {"driver": "c", "CUDA": "new"}
-    assert results.remove_void(now.__getitem__, file) == 1
-    assert [each.point for each in results.read(file)] == ["CUDA: before 'y'", "driver: in the build"]
+    assert results.keep_only("0123abcd", file) == 2
+    assert results.read(file) == [result()]
     written = file.stat().st_mtime_ns
-    assert results.remove_void(now.__getitem__, file) == 0 and file.stat().st_mtime_ns == written
+    assert results.keep_only("0123abcd", file) == 0 and file.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize(("words", "tried"), [(["--record"], 2), ([], 3)])
+def test_only_whoever_releases_keeps_results_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], tried: int
+) -> None:
+    """One pair has ended equal on this commit, one has not, one has no result; another commit has one."""
+    file = tmp_path / "results.json"
+    pairs = [Pair(STEP["driver"], Boundary(name), BY_NAME["ssh connection cut"]) for name in ("a", "b", "c")]
+    done = [result(point=pair.point, fault=pair.fault.name) for pair in pairs]
+    for each in (done[0], replace(done[1], outcome="differs"), result(commit="old")):
+        results.add(each, file)
+    before = file.read_bytes()
+    begun: list[str] = []
+
+    class NoHost:
+        def __init__(self, part: int) -> None:
+            pass
+
+        def start(self) -> None:
+            pass
+
+        stop = start
+
+    def felt(host: object, pair: Pair, seed: int) -> Outcome:
+        begun.append(pair.point)
+        return Outcome(99, 0, (), 1.0, "", "")
+
+    there = {name: functools.partial(getattr(results, name), file=file) for name in ("read", "add", "keep_only")}
+    for name, stand_in in {
+        "results": SimpleNamespace(Result=results.Result, **there),
+        "commit": lambda: "0123abcd",
+        "Host": NoHost,
+        "remove_old": lambda: None,
+        "chosen": lambda *_: pairs,
+        "felt": felt,
+        "CACHE": tmp_path,
+    }.items():
+        monkeypatch.setattr(cli, name, stand_in)
+    assert cli.main(words) == 0
+    assert len(begun) == tried and (file.read_bytes() == before) is not bool(words)
+    equal = [each.point for each in results.read(file) if (each.outcome, each.commit) == ("equal", "0123abcd")]
+    assert equal == [pair.point for pair in (pairs if words else pairs[:1])]
 
 
 def test_a_fault_that_a_step_has_not_met_comes_first_wherever_its_point_is() -> None:

@@ -16,7 +16,7 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule hardened el9 el10 debian13 page deep guards archives plays-fleet plays-node test-turn test-all faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down \
+.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule hardened el9 el10 debian13 page deep guards findings archives plays-fleet plays-node test-turn test-all faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down \
   venv packages docs picture checks-tried lock matrix-check matrix-refresh clean gpu-evidence test-cores
 
 help: ## this list
@@ -93,6 +93,13 @@ test-collection: venv ## the installed collection, used from a separate folder, 
 
 test-sanity: venv ## what ansible-test and galaxy-importer require of a collection (2 minutes; PyPI)
 	@$(VENV)/bin/python tests/sanity/run.py
+
+findings: ## whether the surprises of findings/ about other people's software still hold; no CI (minutes, 1 GB)
+	@failed=0; for file in findings/*.sh; do \
+	  status=0; sh "$$file" || status=$$?; \
+	  case $$status in 0) words="holds" ;; 2) words="COULD NOT BE TRIED" ;; *) words="NO LONGER HOLDS" ;; esac; \
+	  echo "$$file: $$words"; [ $$status -eq 0 ] || failed=1; \
+	done; exit $$failed
 
 faults: venv ## slower: broken repositories, keys, locks, kernels, drivers; what the toolkit says and leaves behind
 	@$(RUN) faults

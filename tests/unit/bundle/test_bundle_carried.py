@@ -24,8 +24,8 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 # At the top of a checkout, and for who develops or tests it, or the operator's own.
 NOT_CARRIED = {
     *(".ansible-lint", ".ansible-lint-ignore", ".ci", ".dockerignore", ".editorconfig", ".github", ".gitignore"),
-    *(".pre-commit-config.yaml", ".yamllint", "Makefile", "ansible.cfg", "collections", "deploy", "inventory"),
-    *("pyproject.toml", "site.yml", "tests", "tools"),
+    *(".pre-commit-config.yaml", ".yamllint", "Makefile", "ansible.cfg", "collections", "deploy", "findings"),
+    *("inventory", "pyproject.toml", "site.yml", "tests", "tools"),
 }
 SHARED, OLD, NEW = (f"{name}-py3-none-any.whl" for name in ("shared-1.0", "apart-1.0", "apart-2.0"))
 

@@ -86,6 +86,23 @@ def test_what_others_could_have_written_is_not_sent_to_nodes(tmp_path: Path, pla
     assert file.read_text() == "of somebody"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
+@pytest.mark.parametrize("place", ["home/modules/key", "home/modules"])
+@pytest.mark.parametrize(("owner", "mode"), [(65534, 0o700), (0, 0o702), (0, 0o770)])
+def test_a_folder_that_is_not_ours_alone_is_not_used(tmp_path: Path, place: str, owner: int, mode: int) -> None:
+    folder = tmp_path / "home/modules/key"
+    folder.mkdir(parents=True)
+    for each in (folder, folder.parent):
+        each.chmod(0o700)
+    (folder / MODULE).write_bytes(PAYLOAD)
+    packed_modules.copy(folder, tmp_path / "used")
+    assert (tmp_path / "used" / MODULE).exists()
+    os.chown(tmp_path / place, owner, 0)
+    (tmp_path / place).chmod(mode)
+    packed_modules.copy(folder, tmp_path / "not used")
+    assert not (tmp_path / "not used").exists()
+
+
 def test_a_group_of_users_who_write_to_each_others_files_does_not_write_to_these(tmp_path: Path) -> None:
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / MODULE).write_bytes(PAYLOAD)

@@ -32,7 +32,7 @@ done
 ranks="$(cat rank0) $(cat rank1)"
 kill -USR1 "$torchrun"
 status=0
-wait "$torchrun" || status=$?
+{ wait "$torchrun"; } 2>/dev/null || status=$?
 sleep 1
 alive=0
 for rank in $ranks; do kill -0 "$rank" && alive=$((alive + 1)); done

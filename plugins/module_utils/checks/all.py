@@ -7,7 +7,7 @@ from ..verdict.by_hand import Hand
 from ..verdict.causes import with_causes
 from ..verdict.check import STANDARD, Check, within
 from ..verdict.report import Record
-from .containers import access
+from .containers import access, resolving
 from .cuda import compiling, toolkit
 from .cudnn import version as cudnn
 from .driver import files as driver_files
@@ -83,6 +83,7 @@ MODULES = (
     size,
     tuning,
     access,
+    resolving,
     xid,
     log,
     nvlink,

@@ -106,7 +106,7 @@ def put_node(host: HostTree) -> None:
     record = {"schema": 1, "engine": "podman", "spec": "/var/run/cdi/nvidia.yaml"}
     host.put("/etc/gpuwright/containers.json", json.dumps(record))
     host.put("/var/run/cdi/nvidia.yaml", CDI)
-    put_program(host, "/usr/bin/podman", "exit 0")
+    put_program(host, "/usr/bin/podman", "echo podman version 4.9.4-rhel")
     host.put("/usr/local/lib/gpuwright/gpuwright/__init__.py")
     put_program(
         host, "/opt/gpuwright/venvs/abc/bin/python", f"echo noise\ncat <<'E'\n{json.dumps(READINGS['venv'])}\nE"

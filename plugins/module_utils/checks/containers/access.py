@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a container that asks for the GPUs will get them."""
 
+from ...host.versions import version_key
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -25,9 +26,29 @@ ACTION = "Run on the node: systemctl restart gpuwright-cdi ; journalctl -u gpuwr
 NO_CONTAINERS = "this node is not set up for containers: /etc/gpuwright/containers.json is not there"
 INSTALL = "Run: ansible-playbook playbooks/system.yml --tags system_containers"
 
+# The first release with CDI at all, and the first that accepts CDI 0.7.0: podman's release notes of 4.1 and
+# podman#22280 (5.1), docker/cli#3864 (25.0) and moby#47706 (26.1).
+CDI_FROM = {"podman": "4.1", "docker": "25.0"}
+CDI_07_FROM = {"podman": "5.1", "docker": "26.1"}
+
+
+def why_refused(engine: str, readings: Evidence) -> str:
+    """Why the engine would not accept the specification, or "". Docker before 25 uses only its runtime."""
+    version = readings.version("containers", "version")
+    if version_key(version) < version_key(CDI_FROM[engine]):
+        return "" if engine == "docker" else f"podman {version} knows no CDI, which came with {CDI_FROM[engine]}"
+    if version_key(version) >= version_key(CDI_07_FROM[engine]):
+        return ""
+    spec = readings.at("containers", "spec")
+    if version_key(spec.version("cdi")) >= version_key("0.7.0"):
+        return f"{engine} {version} refuses CDI {spec.version('cdi')}; 0.7.0 needs {engine} {CDI_07_FROM[engine]}"
+    if spec.flag("groups"):
+        return f"{engine} {version} refuses the field additionalGids, which needs {engine} {CDI_07_FROM[engine]}"
+    return ""
+
 
 def gpu_in_containers(readings: Evidence, expected: Evidence) -> Outcome:
-    """The CDI specification is there, lists every GPU, and was written for the driver that is loaded."""
+    """The CDI specification is one that the engine accepts, lists every GPU, and was written for the loaded driver."""
     if readings.absent("containers"):
         return skipped(NO_CONTAINERS)
     count = expected.number("gpu_count")
@@ -40,6 +61,9 @@ def gpu_in_containers(readings: Evidence, expected: Evidence) -> Outcome:
     kind = spec.text("kind")
     if kind != GPU_KIND:
         return failed(kind, GPU_KIND, f"the CDI specification is for {kind}")
+    refused = why_refused(engine, readings)
+    if refused:
+        return failed("refused", count, refused, INSTALL)
     cards = [card.matching(CARD_NODE, "a card's device node") for card in spec.each("cards")]
     if len(cards) != count:
         return failed(len(cards), count, f"the CDI specification lists {len(cards)} of {count} GPUs")
@@ -51,7 +75,7 @@ def gpu_in_containers(readings: Evidence, expected: Evidence) -> Outcome:
     written_for = spec.version("driver")
     if written_for != loaded:
         return failed(written_for, loaded, f"written for driver {written_for}, but {loaded} is loaded")
-    return passed(len(cards), count, f"{engine} finds {len(cards)} GPUs, with driver {loaded}")
+    return passed(len(cards), count, f"described for {engine}: {len(cards)} GPUs, with driver {loaded}")
 
 
 def one_specification(readings: Evidence, expected: Evidence) -> Outcome:

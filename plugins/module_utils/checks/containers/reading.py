@@ -8,6 +8,7 @@ import json
 import re
 from typing import Any, Dict, List, Optional
 
+from ...host.bounded import run_bounded
 from ...host.files import exists, names_in, read_text, resolve
 
 RECORD = "/etc/gpuwright/containers.json"
@@ -20,26 +21,52 @@ CARD_NODE = re.compile(r"/dev/nvidia[0-9]+(?![\w-])")
 # The names of the driver's libraries have its version, and the specification names each of them.
 LIBRARY = re.compile(r"/libcuda\.so\.([0-9]+(?:\.[0-9]+)+)(?![\w.])")
 KIND = re.compile(r"^[\"']?kind[\"']?: *[\"']?([^\"',\s]+)|[{,]\s*\"kind\": *\"([^\"]+)\"", re.MULTILINE)
+ENGINE_VERSION = re.compile(r"\bversion ([0-9]+(?:\.[0-9]+)+)")
+SPEC_VERSION = re.compile(r"[\"']?\bcdiVersion[\"']?: *[\"']?([0-9]+(?:\.[0-9]+)+)")
+# CDI 0.7.0 brought it; nvidia-ctk 1.19.1 and newer write it for device nodes with a group. Engines that do not know a
+# field refuse the whole file, whatever version it claims (podman 4.3.1).
+GROUPS = re.compile(r"\badditionalGids[\"']?:")
+SECONDS = 20
 # The device that means all cards, in YAML or in JSON.
 ALL = re.compile(r"^[\s-]*\"?name\"?: *\"?all\"?,?\s*$|\"name\": *\"all\"", re.MULTILINE)
 
 
 def read_containers(root: str) -> Optional[Dict[str, Any]]:
-    """`{engine, program, spec, others}`, null if no containers are meant to run here.
+    """`{engine, program, version, spec, others}`, null if no containers are meant to run here.
 
+    `version`: of the engine, null without one, or `{unreadable: why}`.
     `others`: further specifications of the same kind, in the folders that engines read.
-    `spec` is null if there is no specification, else `{kind, all, cards, driver}`: whether a device means all
-    cards, the cards' device nodes, and the driver version that it was written for.
+    `spec`: null if there is no specification, else `{kind, cdi, groups, all, cards, driver}`: its CDI version, whether it
+    has the field additionalGids, whether a device means all cards, the cards' device nodes, and the driver version
+    that it was written for.
     """
     if not exists(root, RECORD):
         return None
     record = load_record(root)
+    spec, others = record["spec"], read_others(root, record["spec"])
+    # People may have told the toolkit's own unit to write elsewhere; engines read all the folders alike.
+    if not exists(root, spec) and len(others) == 1:
+        spec, others = others[0], []
     return {
         "engine": record["engine"],
         "program": exists(root, PROGRAMS[record["engine"]]),
-        "spec": read_spec(root, record["spec"]),
-        "others": read_others(root, record["spec"]),
+        "version": read_version(root, PROGRAMS[record["engine"]]),
+        "spec": read_spec(root, spec),
+        "others": others,
     }
+
+
+def read_version(root: str, program: str) -> Any:
+    """The engine's own answer, such as "4.9.4" of "podman version 4.9.4-rhel"."""
+    full = resolve(root, program)
+    if full is None or not exists(root, program):
+        return None
+    done = run_bounded([full, "--version"], SECONDS)
+    match = ENGINE_VERSION.search(done.stdout)
+    if done.rc != 0 or not match:
+        words = " ".join((done.stdout + done.stderr).split())[:200]
+        return {"unreadable": done.problem or f"{program} --version says {words!r}"}
+    return match.group(1)
 
 
 def load_record(root: str) -> Dict[str, Any]:
@@ -87,14 +114,18 @@ def parse_spec(text: str, name: str = "the specification") -> Dict[str, Any]:
 
     Python 3.6 has no YAML reader; the values needed are on separate lines in both notations.
     """
-    kind = KIND.search(text)
+    kind, cdi = KIND.search(text), SPEC_VERSION.search(text)
     versions = sorted(set(LIBRARY.findall(text)))
     if not kind:
         raise ValueError(f"{name} has no kind: it is not a CDI specification")
+    if not cdi:
+        raise ValueError(f"{name} has no cdiVersion: no engine accepts it")
     if len(versions) != 1:
         raise ValueError(f"{name} names {len(versions)} versions of libcuda: {', '.join(versions)}")
     return {
         "kind": kind.group(1) or kind.group(2),
+        "cdi": cdi.group(1),
+        "groups": GROUPS.search(text) is not None,
         "all": ALL.search(text) is not None,
         "cards": sorted(set(CARD_NODE.findall(text))),
         "driver": versions[0],

@@ -11,11 +11,12 @@ import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpuwright.node.plugins.filter import subordinate_ids as ids
 from gpuwright.checks.containers.reading import parse_spec, read_containers
+from healthy_files import put_program
 from host_tree import HostTree
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 ROLE = REPOSITORY / "roles/system_containers"
-FOUND = {"kind": "nvidia.com/gpu", "all": True, "cards": ["/dev/nvidia0"], "driver": "580.95.05"}
+FOUND = healthy_containers.READINGS["containers"]["spec"]
 
 
 @pytest.fixture
@@ -58,7 +59,8 @@ def test_a_device_that_is_only_called_alike_is_not_all():
     [
         ("", "has no kind"),
         ("<html>proxy error</html>", "has no kind"),
-        ("kind: nvidia.com/gpu\n", "names 0 versions of libcuda"),
+        ("kind: nvidia.com/gpu\n", "has no cdiVersion"),
+        ("cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n", "names 0 versions of libcuda"),
         (healthy_containers.CDI + "  - hostPath: /usr/lib64/libcuda.so.535.261.03\n", "names 2 versions"),
     ],
 )
@@ -115,10 +117,45 @@ def test_the_specification_may_be_a_link_into_the_other_folder(host: HostTree):
 
 def test_engine_and_specification_may_be_missing(host: HostTree):
     host.put("/etc/gpuwright/containers.json", '{"schema": 1, "engine": "docker", "spec": "/var/run/cdi/nvidia.yaml"}')
-    assert read_containers(host.root) == {"engine": "docker", "program": False, "spec": None, "others": []}
-    host.put("/usr/bin/dockerd", "")
+    nothing = {"engine": "docker", "program": False, "version": None, "spec": None, "others": []}
+    assert read_containers(host.root) == nothing
+    put_program(host, "/usr/bin/dockerd", "echo 'Docker version 26.0.2, build 3c863ff'")
     host.put("/var/run/cdi/nvidia.yaml", healthy_containers.CDI)
-    assert read_containers(host.root) == {"engine": "docker", "program": True, "spec": FOUND, "others": []}
+    assert read_containers(host.root) == {**nothing, "program": True, "version": "26.0.2", "spec": FOUND}
+
+
+@pytest.mark.parametrize("script", ["exit 125", "echo podman", "echo 'podman version ?'"])
+def test_an_engine_that_does_not_say_its_version_is_unreadable(host: HostTree, script):
+    host.put("/etc/gpuwright/containers.json", '{"schema": 1, "engine": "podman", "spec": "/var/run/cdi/nvidia.yaml"}')
+    put_program(host, "/usr/bin/podman", script)
+    found = read_containers(host.root)
+    assert found is not None and list(found["version"]) == ["unreadable"]
+
+
+def test_a_description_that_people_have_written_elsewhere_counts(host: HostTree):
+    host.put("/etc/gpuwright/containers.json", '{"schema": 1, "engine": "podman", "spec": "/var/run/cdi/nvidia.yaml"}')
+    host.put("/etc/cdi/nvidia.yaml", healthy_containers.CDI)
+    found = read_containers(host.root)
+    assert found is not None and (found["spec"], found["others"]) == (FOUND, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "cdi", "groups"),
+    [
+        (healthy_containers.CDI.replace("0.5.0", "0.7.0"), "0.7.0", False),
+        (healthy_containers.CDI.replace("0.5.0", '"0.7.0"'), "0.7.0", False),
+        (
+            healthy_containers.CDI.replace("containerEdits:\n  dev", "containerEdits:\n  additionalGids: [44]\n  dev"),
+            "0.5.0",
+            True,
+        ),
+    ],
+)
+def test_what_a_description_needs_is_read_from_yaml_and_json(text, cdi, groups):
+    loaded = yaml.safe_load(text)
+    for words in (text, json.dumps(loaded), json.dumps(loaded, indent=1)):
+        found = parse_spec(words)
+        assert (found["cdi"], found["groups"]) == (cdi, groups)
 
 
 # -- numbers of rootless users -----------------------------------------------------------------------------------------

@@ -40,7 +40,9 @@ def with_podman() -> Iterator[None]:
 def docker() -> Iterator[None]:
     """Docker as a site has installed it."""
     on_host(
-        f"mkdir -p /etc/docker; echo '{json.dumps(SITES_OWN)}' > {DAEMON}; touch /usr/bin/dockerd; "
+        f"mkdir -p /etc/docker; echo '{json.dumps(SITES_OWN)}' > {DAEMON}; "
+        "printf '#!/bin/sh\\necho Docker version 26.0.2, build 3c863ff\\n' > /usr/bin/dockerd; "
+        "chmod 755 /usr/bin/dockerd; "
         f"printf '{UNIT}' > /etc/systemd/system/docker.service; systemctl daemon-reload; systemctl start docker"
     )
     yield
@@ -82,6 +84,15 @@ def test_numbers_that_cannot_be_read_stop_the_run(with_podman: None) -> None:
     done = containers("podman")
     assert done.rc != 0 and "has the line 'broken'; expected name:first:count" in done.text
     on_host(f"cat > /etc/subuid <<'END'\n{before}\nEND")
+
+
+def test_a_description_that_the_engine_refuses_is_found_and_written_anew(with_podman: None) -> None:
+    assert "no-additional-gids" in on_host("systemctl show -P Environment gpuwright-cdi"), "podman 4.9 refuses groups"
+    on_host(f"sed -i 's/cdiVersion: .*/cdiVersion: 0.7.0/' {SPEC}")
+    found = check()
+    assert found["status"] == "FAIL" and "podman 4.9.4 refuses CDI 0.7.0" in found["message"]
+    on_host("systemctl start gpuwright-cdi")
+    assert check()["status"] == "PASS"
 
 
 def test_docker_must_be_there_already() -> None:

@@ -29,7 +29,7 @@ containerEdits:
 """
 
 
-# Before PREPARE, in the same mount namespace: /run and /etc are folders of the test, and the machine's stay as they are.
+# Before PREPARE, in the same mount namespace: /run and /etc are folders of the test; the machine's stay.
 OWN_FOLDERS = "mount --bind {0}/run /run && mount --bind {0}/etc /etc || exit 4\n"
 
 

@@ -161,6 +161,8 @@ def put_program(host: HostTree, path: str, script: str) -> None:
     (host.folder / path.lstrip("/")).chmod(0o755)
 
 
+# What podman gives to the runtime of a container that was prepared (checks/containers/resolving.py).
+PREPARED = {"linux": {"devices": [{"path": "/dev/nvidia0"}, {"path": "/dev/nvidiactl"}]}, "mounts": []}
 SHOWN = """\
 Id=gpuwright-boot-check.service
 ActiveState=inactive
@@ -225,6 +227,7 @@ def put_commands(write: Callable[[str, str], object]) -> None:
         "nvidia-smi": f"cat {DATA}/nvidia_smi/580-v100.xml",
         "systemctl": f"if [ $1 = show ]; then cat <<'E'\n{SHOWN}E\nelse echo active; fi",
         "systemd-detect-virt": "echo none; exit 1",
+        "unshare": f"cat <<'E'\n{json.dumps(PREPARED)}\nE",
         "nv-fabricmanager": "echo 'Fabric Manager version is : 580.95.05'",
         "journalctl": journalctl(KERNEL_LOG).partition("\n")[2],
         "modinfo": f"cat <<'E'\n{MODINFO}E",

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpuwright.node.plugins.module_utils.checks.containers.engine import PROGRAMS
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.repositories import DNF_CONF
 from ansible_collections.gpuwright.node.plugins.module_utils.sources.apt_files import LIST, PARTS
 from ansible_collections.gpuwright.node.plugins.module_utils.sources.dnf_files import FOLDERS
@@ -107,6 +108,11 @@ def tuning(args: Mapping[str, Any]) -> Things:
     return [asked, *files("link")(args)]
 
 
+def engines(args: Mapping[str, Any]) -> Things:
+    # A new release of an engine has another program; which engines there are shows, too.
+    return [("file", program) for program in PROGRAMS.values()]
+
+
 def command(args: Mapping[str, Any]) -> Things | None:
     words = args.get("argv") or shlex.split(str(args.get("_raw_params") or ""))
     if words and words[0] in OF_PACKAGES:
@@ -121,6 +127,7 @@ RULES: dict[str, Callable[[Mapping[str, Any]], Things | None]] = {
     "apt_repository": apt_repository,
     "blockinfile": files("path"),
     "command": command,
+    "container_engines": engines,
     "copy": files("dest"),
     "current_environment": link,
     "dnf": packages,

@@ -26,7 +26,7 @@ VARIABLES = {
     "model_trainer_runs_dir": "/srv/gan/runs",
     "__model_trainer_venv": "/opt/gpuwright/venvs/current",
     "__system_containers_spec": "/var/run/cdi/nvidia.yaml",
-    "__system_containers_without_groups": True,
+    "__system_containers_engines": {"additional_groups": False},
     "__system_containers_flag": "NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS=no-additional-gids-for-device-nodes",
     "system_monitor_interval_minutes": 5,
     "system_monitor_textfile_dir": "/var/lib/node_exporter/textfile_collector",

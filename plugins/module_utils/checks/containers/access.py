@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a container that asks for the GPUs will get them."""
 
-from ...host.versions import version_key
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -20,31 +19,17 @@ from ...verdict.reader import Reader
 from ...verdict.reading_sources import by_hand
 from ..driver.loaded import CARD_NODE, SHARED_NODES
 from ..host.system import in_container
+from .engine import why_refused
 from .reading import GPU_KIND, read_containers
 
 ACTION = "Run on the node: systemctl restart gpuwright-cdi ; journalctl -u gpuwright-cdi shows what nvidia-ctk printed"
 NO_CONTAINERS = "this node is not set up for containers: /etc/gpuwright/containers.json is not there"
 INSTALL = "Run: ansible-playbook playbooks/system.yml --tags system_containers"
 
-# The first release with CDI at all, and the first that accepts CDI 0.7.0: podman's release notes of 4.1 and
-# podman#22280 (5.1), docker/cli#3864 (25.0) and moby#47706 (26.1).
-CDI_FROM = {"podman": "4.1", "docker": "25.0"}
-CDI_07_FROM = {"podman": "5.1", "docker": "26.1"}
-
-
-def why_refused(engine: str, readings: Evidence) -> str:
-    """Why the engine would not accept the specification, or "". Docker before 25 uses only its runtime."""
-    version = readings.version("containers", "version")
-    if version_key(version) < version_key(CDI_FROM[engine]):
-        return "" if engine == "docker" else f"podman {version} knows no CDI, which came with {CDI_FROM[engine]}"
-    if version_key(version) >= version_key(CDI_07_FROM[engine]):
-        return ""
-    spec = readings.at("containers", "spec")
-    if version_key(spec.version("cdi")) >= version_key("0.7.0"):
-        return f"{engine} {version} refuses CDI {spec.version('cdi')}; 0.7.0 needs {engine} {CDI_07_FROM[engine]}"
-    if spec.flag("groups"):
-        return f"{engine} {version} refuses the field additionalGids, which needs {engine} {CDI_07_FROM[engine]}"
-    return ""
+REFUSED = (
+    "Run: ansible-playbook playbooks/system.yml --tags system_containers ; then on the node: systemctl restart "
+    "gpuwright-cdi ; a form that was chosen by hand: cat /etc/nvidia-container-toolkit/nvidia-cdi-refresh.env"
+)
 
 
 def gpu_in_containers(readings: Evidence, expected: Evidence) -> Outcome:
@@ -61,9 +46,12 @@ def gpu_in_containers(readings: Evidence, expected: Evidence) -> Outcome:
     kind = spec.text("kind")
     if kind != GPU_KIND:
         return failed(kind, GPU_KIND, f"the CDI specification is for {kind}")
-    refused = why_refused(engine, readings)
+    version, cdi = readings.version("containers", "version"), spec.version("cdi")
+    refused = why_refused(engine, version, cdi, spec.flag("groups"))
     if refused:
-        return failed("refused", count, refused, INSTALL)
+        return failed("refused", count, refused, REFUSED)
+    if engine == "podman" and not spec.flag("readable"):
+        return failed("root alone", count, "only root may read the CDI specification: rootless podman finds no GPU")
     cards = [card.matching(CARD_NODE, "a card's device node") for card in spec.each("cards")]
     if len(cards) != count:
         return failed(len(cards), count, f"the CDI specification lists {len(cards)} of {count} GPUs")

@@ -5,14 +5,15 @@ Source for its format: https://github.com/cncf-tags/container-device-interface/b
 """
 
 import json
+import os
 import re
+import stat
 from typing import Any, Dict, List, Optional
 
-from ...host.bounded import run_bounded
-from ...host.files import exists, names_in, read_text, resolve
+from ...host.files import below, exists, names_in, read_text, resolve
+from .engine import PROGRAMS, read_version
 
 RECORD = "/etc/gpuwright/containers.json"
-PROGRAMS = {"podman": "/usr/bin/podman", "docker": "/usr/bin/dockerd"}
 # Where engines look for specifications, and which files they accept (CDI, section "CDI JSON Specification").
 FOLDERS = ("/etc/cdi", "/var/run/cdi", "/run/cdi")
 ENDINGS = (".yaml", ".json")
@@ -21,12 +22,12 @@ CARD_NODE = re.compile(r"/dev/nvidia[0-9]+(?![\w-])")
 # The names of the driver's libraries have its version, and the specification names each of them.
 LIBRARY = re.compile(r"/libcuda\.so\.([0-9]+(?:\.[0-9]+)+)(?![\w.])")
 KIND = re.compile(r"^[\"']?kind[\"']?: *[\"']?([^\"',\s]+)|[{,]\s*\"kind\": *\"([^\"]+)\"", re.MULTILINE)
-ENGINE_VERSION = re.compile(r"\bversion ([0-9]+(?:\.[0-9]+)+)")
 SPEC_VERSION = re.compile(r"[\"']?\bcdiVersion[\"']?: *[\"']?([0-9]+(?:\.[0-9]+)+)")
 # CDI 0.7.0 brought it; nvidia-ctk 1.19.1 and newer write it for device nodes with a group. Engines that do not know a
 # field refuse the whole file, whatever version it claims (podman 4.3.1).
 GROUPS = re.compile(r"\badditionalGids[\"']?:")
-SECONDS = 20
+# What of the host is mounted; one entry in a line of YAML or JSON, or several in a line of JSON.
+HOST_PATH = re.compile(r"\bhostPath[\"']?: *(?:\"([^\"]+)\"|'([^']+)'|([^\"'\s,}]+))")
 # The device that means all cards, in YAML or in JSON.
 ALL = re.compile(r"^[\s-]*\"?name\"?: *\"?all\"?,?\s*$|\"name\": *\"all\"", re.MULTILINE)
 
@@ -36,9 +37,9 @@ def read_containers(root: str) -> Optional[Dict[str, Any]]:
 
     `version`: of the engine, null without one, or `{unreadable: why}`.
     `others`: further specifications of the same kind, in the folders that engines read.
-    `spec`: null if there is no specification, else `{kind, cdi, groups, all, cards, driver}`: its CDI version, whether
-    it has the field additionalGids, whether a device means all cards, the cards' device nodes, and the driver version
-    that it was written for.
+    `spec`: null if there is no specification, else `{kind, cdi, groups, all, cards, driver, readable}`: its CDI version,
+    whether it has the field additionalGids, whether a device means all cards, the cards' device nodes, the driver
+    version that it was written for, and whether every user can read it.
     """
     if not exists(root, RECORD):
         return None
@@ -54,19 +55,6 @@ def read_containers(root: str) -> Optional[Dict[str, Any]]:
         "spec": read_spec(root, spec),
         "others": others,
     }
-
-
-def read_version(root: str, program: str) -> Any:
-    """The engine's own answer, such as "4.9.4" of "podman version 4.9.4-rhel"."""
-    full = resolve(root, program)
-    if full is None or not exists(root, program):
-        return None
-    done = run_bounded([full, "--version"], SECONDS)
-    match = ENGINE_VERSION.search(done.stdout)
-    if done.rc != 0 or not match:
-        words = " ".join((done.stdout + done.stderr).split())[:200]
-        return {"unreadable": done.problem or f"{program} --version says {words!r}"}
-    return match.group(1)
 
 
 def load_record(root: str) -> Dict[str, Any]:
@@ -106,7 +94,18 @@ def read_spec(root: str, path: str) -> Optional[Dict[str, Any]]:
     text = read_text(root, path)
     if text is None:
         raise ValueError(f"{path} cannot be read")
-    return parse_spec(text, path)
+    return dict(parse_spec(text, path), readable=everyone_reads(root, path))
+
+
+def everyone_reads(root: str, path: str) -> bool:
+    """Whether podman of an ordinary user can read the file: nvidia-ctk wrote it with mode 0600 up to 1.13."""
+    full = resolve(root, path) or below(root, path)
+    folder, may = os.path.dirname(full), bool(os.stat(full).st_mode & stat.S_IROTH)
+    while may and len(folder) > len(root.rstrip("/")):
+        may, folder = bool(os.stat(folder).st_mode & stat.S_IXOTH), os.path.dirname(folder)
+        if folder == "/":
+            break
+    return may
 
 
 def parse_spec(text: str, name: str = "the specification") -> Dict[str, Any]:

@@ -10,12 +10,14 @@ import json
 from typing import Any, Dict, List, Optional
 
 from ...host.bounded import run_bounded
-from ...host.files import exists
+from ...host.files import exists, read_text
 from ...verdict.check import DRAIN, FAIL, STANDARD, Check, Outcome, failed, passed, skipped, unknown
+from ...verdict.by_hand import NODE, Hand
 from ...verdict.evidence import Evidence
 from ...verdict.reader import Reader
 from ...verdict.reading_sources import by_hand
-from .reading import CARD_NODE, PROGRAMS, RECORD, load_record
+from .engine import PROGRAMS, knows_cdi
+from .reading import CARD_NODE, HOST_PATH, RECORD, load_record
 
 SECONDS = 30
 ALL_GPUS = "nvidia.com/gpu=all"
@@ -43,16 +45,23 @@ RESTART = "Restart Docker when none of its containers may be lost: systemctl res
 
 
 def read_resolving(root: str) -> Optional[Dict[str, Any]]:
-    """Null without containers or engine, else of podman `{engine, resolved, words, cards, missing}`, or ask_docker's.
+    """Null without containers or engine, else of podman `{engine, resolved, words, cards, missing}`, or ask_docker's
+    with `missing`.
 
     `missing`: files of the host that the description mounts and that are not there. OSError if nothing can be asked.
     """
     if not exists(root, RECORD):
         return None
-    engine = load_record(root)["engine"]
-    if not exists(root, PROGRAMS[engine]):
+    record = load_record(root)
+    if not exists(root, PROGRAMS[record["engine"]]):
         return None
-    return ask_docker() if engine == "docker" else ask_podman(root)
+    return ask_podman(root) if record["engine"] == "podman" else dict(ask_docker(), missing=lost(root, record["spec"]))
+
+
+def lost(root: str, spec: str) -> List[str]:
+    """Files that the description mounts and that the host does not have. podman says so itself, Docker does not."""
+    paths = {first or second or third for first, second, third in HOST_PATH.findall(read_text(root, spec) or "")}
+    return sorted(path for path in paths if not exists(root, path))
 
 
 def ask_podman(root: str) -> Dict[str, Any]:
@@ -125,10 +134,13 @@ def docker_resolves(found: Evidence, count: int) -> Outcome:
     version = found.version("version")
     if not found.flag("runtime"):
         return failed(0, count, "the running Docker has no runtime nvidia", RESTART)
-    if int(version.split(".")[0]) < 25:
+    if not knows_cdi("docker", version):
         return passed(count, count, f"Docker {version} has the runtime nvidia; CDI comes with Docker 25")
     if not found.each("folders"):
         return failed(0, count, "the running Docker has not switched CDI on", RESTART)
+    missing = [path.text() for path in found.each("missing")]
+    if missing:
+        return failed(0, count, f"Docker would mount {missing[0]}, which is not there ({len(missing)} such files)")
     if found.absent("devices"):
         return passed(count, count, f"Docker {version} has CDI switched on; it does not list what it resolves")
     if ALL_GPUS not in [device.text() for device in found.each("devices")]:
@@ -136,6 +148,11 @@ def docker_resolves(found: Evidence, count: int) -> Outcome:
     return passed(count, count, f"Docker {version} resolves {ALL_GPUS}")
 
 
+BY_HAND = {
+    "containers.resolved": Hand(
+        NODE, "docker info shows the runtime nvidia, and CDI spec directories from Docker 25 on"
+    ),
+}
 RESOLVING = Reader(
     name="container_engine",
     level=STANDARD,

@@ -51,6 +51,7 @@ READINGS: dict[str, Any] = {
             "all": True,
             "cards": ["/dev/nvidia0"],
             "driver": "580.95.05",
+            "readable": True,
         },
         "others": [],
     },
@@ -77,8 +78,10 @@ DOCKER = {
     "runtime": True,
     "folders": ["/etc/cdi", "/var/run/cdi"],
     "devices": ["nvidia.com/gpu=0", "nvidia.com/gpu=all"],
+    "missing": [],
 }
 ENGINE = ("container_engine",)
+SPEC = ("containers", "spec")
 REFUSED = {
     "engine": "podman",
     "resolved": False,
@@ -91,6 +94,12 @@ REFUSED = {
 def described(engine: str, version: Any, cdi: str, groups: bool = False) -> dict[tuple[str, ...], Any]:
     spec = {**READINGS["containers"]["spec"], "cdi": cdi, "groups": groups}
     return {("containers",): {**READINGS["containers"], "engine": engine, "version": version, "spec": spec}}
+
+
+def docker_root() -> dict[tuple[str, ...], Any]:
+    """A file for root alone is enough for Docker's daemon."""
+    spec = {**READINGS["containers"]["spec"], "readable": False}
+    return {("containers",): {**READINGS["containers"], "engine": "docker", "version": "28.0.0", "spec": spec}}
 
 
 def docker(**values: Any) -> dict[tuple[str, ...], Any]:
@@ -109,6 +118,9 @@ ROWS: list[tuple[str, dict, dict, str, str]] = [
     ("containers.gpu", described("docker", "26.1.0", "0.7.0", True), {}, PASS, "described for docker"),
     ("containers.gpu", described("docker", "24.0.7", "0.7.0", True), {}, PASS, "described for docker"),
     ("containers.gpu", described("podman", {"unreadable": "no answer"}, "0.5.0"), {}, UNKNOWN, "no answer"),
+    ("containers.gpu", {(*SPEC, "readable"): False}, {}, FAIL, "only root may read"),
+    ("containers.gpu", docker_root(), {}, PASS, "described for docker"),
+    ("containers.resolved", docker(missing=["/usr/bin/nvidia-smi"]), {}, FAIL, "nvidia-smi, which is not there"),
     ("containers.resolved", {}, {}, PASS, "podman resolves nvidia.com/gpu=all to 1 GPUs"),
     ("containers.resolved", {("containers",): None}, {}, SKIP, "not set up for containers"),
     ("containers.resolved", {ENGINE: None}, {}, UNKNOWN, "the engine is not installed"),

@@ -17,6 +17,7 @@ from host_tree import HostTree
 REPOSITORY = Path(__file__).resolve().parents[4]
 ROLE = REPOSITORY / "roles/system_containers"
 FOUND = healthy_containers.READINGS["containers"]["spec"]
+PARSED = {name: value for name, value in FOUND.items() if name != "readable"}
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_the_rootless_user_is_the_one_that_trains_unless_somebody_says_otherwise
 def test_yaml_and_json_are_read_alike():
     as_json = json.dumps(yaml.safe_load(healthy_containers.CDI))
     pretty = json.dumps(yaml.safe_load(healthy_containers.CDI), indent=2)
-    assert parse_spec(healthy_containers.CDI) == parse_spec(as_json) == parse_spec(pretty) == FOUND
+    assert parse_spec(healthy_containers.CDI) == parse_spec(as_json) == parse_spec(pretty) == PARSED
 
 
 def test_a_card_counts_once_and_its_capabilities_not_at_all():
@@ -137,6 +138,21 @@ def test_a_description_that_people_have_written_elsewhere_counts(host: HostTree)
     host.put("/etc/cdi/nvidia.yaml", healthy_containers.CDI)
     found = read_containers(host.root)
     assert found is not None and (found["spec"], found["others"]) == (FOUND, [])
+
+
+def test_a_file_or_folder_for_root_alone_is_seen(host: HostTree):
+    host.put("/etc/gpuwright/containers.json", '{"schema": 1, "engine": "podman", "spec": "/var/run/cdi/nvidia.yaml"}')
+    host.put("/run/cdi/nvidia.yaml", healthy_containers.CDI)
+    host.link("/var/run", "/run")
+    for path, mode, readable in (
+        ("run/cdi/nvidia.yaml", 0o600, False),
+        ("run/cdi/nvidia.yaml", 0o644, True),
+        ("run/cdi", 0o750, False),
+        ("run/cdi", 0o755, True),
+    ):
+        (host.folder / path).chmod(mode)
+        found = read_containers(host.root)
+        assert found is not None and found["spec"]["readable"] is readable, (path, oct(mode))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from gpuwright.checks.containers import resolving
 from gpuwright.host.bounded import Finished
 from host_tree import HostTree
@@ -160,3 +161,17 @@ def test_without_containers_or_engine_nothing_is_asked(tmp_path, monkeypatch):
     assert resolving.read_resolving(host.root) is None
     host.put("/etc/gpuwright/containers.json", '{"schema": 1, "engine": "podman", "spec": "/var/run/cdi/nvidia.yaml"}')
     assert resolving.read_resolving(host.root) is None
+
+
+def test_docker_is_not_believed_about_files_that_are_gone(tmp_path, monkeypatch):
+    host = HostTree(tmp_path / "node")
+    host.put("/etc/gpuwright/containers.json", '{"schema": 1, "engine": "docker", "spec": "/var/run/cdi/nvidia.yaml"}')
+    host.put("/usr/bin/dockerd", "")
+    host.put("/usr/lib64/libcuda.so.580.95.05", "")
+    answer(monkeypatch, 0, json.dumps({"ServerVersion": "28.3.0", "Runtimes": {"nvidia": {}}}))
+    mounts = [{"hostPath": "/usr/lib64/libcuda.so.580.95.05"}, {"hostPath": "/usr/lib64/gone.so.1"}]
+    spec = {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "containerEdits": {"mounts": mounts}}
+    for text in (yaml.safe_dump(spec), json.dumps(spec), json.dumps(spec, indent=1), str(spec)):
+        host.put("/var/run/cdi/nvidia.yaml", text)
+        found = resolving.read_resolving(host.root)
+        assert found is not None and found["missing"] == ["/usr/lib64/gone.so.1"], text

@@ -11,8 +11,8 @@ from typing import Any, Dict, List, Optional
 
 from ...host.bounded import run_bounded
 from ...host.files import exists, read_text
-from ...verdict.check import DRAIN, FAIL, STANDARD, Check, Outcome, failed, passed, skipped, unknown
 from ...verdict.by_hand import NODE, Hand
+from ...verdict.check import DRAIN, FAIL, STANDARD, Check, Outcome, failed, passed, skipped, unknown
 from ...verdict.evidence import Evidence
 from ...verdict.reader import Reader
 from ...verdict.reading_sources import by_hand

@@ -22,10 +22,10 @@ def containers(engine: str, *arguments: str, state: str = "present") -> Run:
     return play("playbooks/system.yml", "--tags", "system_containers", *arguments, **wish)
 
 
-def check() -> dict:
+def check(name: str = "containers.gpu", level: str = "quick") -> dict:
     """What gpu-doctor says of containers now."""
-    report = json.loads(on_host("gpu-doctor --level quick --json || true"))
-    return next(check for check in report["checks"] if check["id"] == "containers.gpu")
+    report = json.loads(on_host(f"gpu-doctor --level {level} --json || true"))
+    return next(check for check in report["checks"] if check["id"] == name)
 
 
 @pytest.fixture
@@ -86,11 +86,61 @@ def test_numbers_that_cannot_be_read_stop_the_run(with_podman: None) -> None:
     on_host(f"cat > /etc/subuid <<'END'\n{before}\nEND")
 
 
+REFRESH = "/etc/systemd/system/nvidia-cdi-refresh.service"
+# As the toolkit brings it from 1.18 on, with settings of people who have chosen another form.
+REFRESH_UNIT = f"""\
+[Unit]
+Description=The toolkit's own writer
+[Service]
+Type=oneshot
+EnvironmentFile=-/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env
+ExecStart=/usr/bin/nvidia-ctk cdi generate --output={SPEC}
+ExecStartPost=/bin/sh -c 'echo written >> /run/refreshed'
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def form() -> str:
+    return on_host(f"sed -n 's/^cdiVersion: //p' {SPEC}")
+
+
 def test_a_description_that_the_engine_refuses_is_found_and_written_anew(with_podman: None) -> None:
-    assert "no-additional-gids" in on_host("systemctl show -P Environment gpuwright-cdi"), "podman 4.9 refuses groups"
-    on_host(f"sed -i 's/cdiVersion: .*/cdiVersion: 0.7.0/' {SPEC}")
+    assert form() == "0.5.0", "podman 4.9 refuses groups"
+    assert check("containers.resolved", "standard")["status"] == "PASS"
+    on_host(f"nvidia-ctk cdi generate --output={SPEC}")
+    assert form() == "0.7.0"
     found = check()
     assert found["status"] == "FAIL" and "podman 4.9.4 refuses CDI 0.7.0" in found["message"]
+    assert "unresolvable" in check("containers.resolved", "standard")["message"]
+    on_host("systemctl start gpuwright-cdi")
+    assert check()["status"] == "PASS"
+
+
+def test_a_newer_engine_gets_the_newest_form(with_podman: None) -> None:
+    on_host("cp -p /usr/bin/podman /usr/bin/podman.before; sed -i 's/4.9.4-rhel/5.4.0/' /usr/bin/podman")
+    assert check()["status"] == "PASS", "it accepts the older form, too"
+    assert containers("podman").rc == 0 and form() == "0.7.0"
+    assert check()["status"] == "PASS" and containers("podman").changed == 0
+    on_host("mv /usr/bin/podman.before /usr/bin/podman")
+    assert check()["status"] == "FAIL"
+    assert containers("podman").rc == 0 and form() == "0.5.0"
+    assert check()["status"] == "PASS"
+
+
+def test_the_toolkits_own_unit_writes_where_it_is_enabled(with_podman: None) -> None:
+    on_host(f"cat > {REFRESH} <<'END'\n{REFRESH_UNIT}END\nsystemctl daemon-reload; systemctl enable nvidia-cdi-refresh")
+    on_host(f"echo stale > {SPEC}; systemctl start gpuwright-cdi; sleep 3")
+    assert on_host("cat /run/refreshed") == "written" and form() == "0.5.0"
+    assert check()["status"] == "PASS"
+    on_host(f"rm {SPEC}; systemctl start gpuwright-cdi")
+    assert form() == "0.5.0", "nobody waits for the toolkit's unit at a boot"
+    settings = "/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env"
+    on_host(f"mkdir -p $(dirname {settings}); echo NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS= > {settings}")
+    on_host("systemctl start nvidia-cdi-refresh")
+    assert form() == "0.7.0", "what people have set counts more"
+    assert check()["status"] == "FAIL"
+    on_host(f"systemctl disable nvidia-cdi-refresh; rm {REFRESH} {settings} /run/refreshed; systemctl daemon-reload")
     on_host("systemctl start gpuwright-cdi")
     assert check()["status"] == "PASS"
 

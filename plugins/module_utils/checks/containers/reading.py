@@ -37,9 +37,9 @@ def read_containers(root: str) -> Optional[Dict[str, Any]]:
 
     `version`: of the engine, null without one, or `{unreadable: why}`.
     `others`: further specifications of the same kind, in the folders that engines read.
-    `spec`: null if there is no specification, else `{kind, cdi, groups, all, cards, driver, readable}`: its CDI version,
-    whether it has the field additionalGids, whether a device means all cards, the cards' device nodes, the driver
-    version that it was written for, and whether every user can read it.
+    `spec`: null if there is no specification, else `{kind, cdi, groups, all, cards, driver, readable}`: its CDI
+    version, whether it has the field additionalGids, whether a device means all cards, the cards' device nodes, the
+    driver version that it was written for, and whether every user can read it.
     """
     if not exists(root, RECORD):
         return None

@@ -113,8 +113,9 @@ def engine_resolves(readings: Evidence, expected: Evidence) -> Outcome:
     if readings.absent("containers"):
         return skipped("this node is not set up for containers: /etc/gpuwright/containers.json is not there")
     count = expected.number("gpu_count")
+    engine = readings.one_of(("podman", "docker"), "containers", "engine")
     if readings.absent("container_engine"):
-        return unknown("the engine is not installed", action="First do what containers.gpu says.")
+        return unknown(f"{engine} is not installed", action="First do what containers.gpu says.")
     found = readings.at("container_engine")
     if found.one_of(("podman", "docker"), "engine") == "docker":
         return docker_resolves(found, count)

@@ -123,7 +123,7 @@ ROWS: list[tuple[str, dict, dict, str, str]] = [
     ("containers.resolved", docker(missing=["/usr/bin/nvidia-smi"]), {}, FAIL, "nvidia-smi, which is not there"),
     ("containers.resolved", {}, {}, PASS, "podman resolves nvidia.com/gpu=all to 1 GPUs"),
     ("containers.resolved", {("containers",): None}, {}, SKIP, "not set up for containers"),
-    ("containers.resolved", {ENGINE: None}, {}, UNKNOWN, "the engine is not installed"),
+    ("containers.resolved", {ENGINE: None}, {}, UNKNOWN, "podman is not installed"),
     ("containers.resolved", {ENGINE: {"unreadable": "not root"}}, {}, UNKNOWN, "not root"),
     ("containers.resolved", {ENGINE: REFUSED}, {}, FAIL, "unresolvable CDI devices"),
     ("containers.resolved", {(*ENGINE, "cards"): []}, {}, FAIL, "to 0 of 1 GPUs"),

@@ -17,7 +17,7 @@ from host_tree import HostTree
 from jinja2 import Environment, StrictUndefined
 from text_parts import part_of
 
-ROLE = Path(__file__).resolve().parents[3] / "roles/system_containers"
+ROLE = Path(__file__).resolve().parents[4] / "roles/system_containers"
 VARIABLES = yaml.safe_load((ROLE / "vars/main.yml").read_text())
 FLAG = "NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS=no-additional-gids-for-device-nodes"
 

@@ -11,15 +11,18 @@ from typing import Any, Dict, List, Optional
 
 from ...host.bounded import run_bounded
 from ...host.files import exists, read_text
+from ...host.versions import is_version, version_key
 from ...verdict.by_hand import NODE, Hand
 from ...verdict.check import DRAIN, FAIL, STANDARD, Check, Outcome, failed, passed, skipped, unknown
 from ...verdict.evidence import Evidence
 from ...verdict.reader import Reader
 from ...verdict.reading_sources import by_hand
-from .engine import PROGRAMS, knows_cdi
+from .engine import PROGRAMS, knows_cdi, why_refused
 from .reading import CARD_NODE, HOST_PATH, RECORD, load_record
 
 SECONDS = 30
+# Docker's release notes of 28.2: `docker info` shows the devices that it has discovered.
+LISTS_FROM = "28.2"
 ALL_GPUS = "nvidia.com/gpu=all"
 REFUSED = 3
 PREPARE = """
@@ -84,21 +87,24 @@ def ask_podman(root: str) -> Dict[str, Any]:
 
 
 def ask_docker() -> Dict[str, Any]:
-    """`{engine, version, runtime, folders, devices}`; devices is null where Docker does not list them (before 28.2)."""
+    """`{engine, version, runtime, folders, devices}`; devices is null where Docker does not list them (before 28.2).
+
+    From 28.2 on it leaves an empty list out.
+    """
     done = run_bounded(["docker", "info", "--format", "{{json .}}"], SECONDS)
     if done.rc != 0:
         raise OSError(done.problem or f"docker info failed: {' '.join(done.stderr.split())[:200]}")
     told = json.loads(done.stdout)
     if not isinstance(told, dict) or told.get("ServerErrors"):
         raise OSError(f"docker info failed: {told.get('ServerErrors') if isinstance(told, dict) else told}")
-    listed: Optional[List[str]] = None
-    if told.get("DiscoveredDevices") is not None:
-        listed = [str(device.get("ID")) for device in told["DiscoveredDevices"] if device.get("Source") == "cdi"]
     runtimes, folders = told.get("Runtimes") or {}, told.get("CDISpecDirs") or []
-    version = str(told.get("ServerVersion", ""))
+    version = str(told.get("ServerVersion", "")).split("-")[0].split("+")[0]
+    found, listed = told.get("DiscoveredDevices") or [], None  # type: List[Dict[str, Any]], Optional[List[str]]
+    if found or (is_version(version) and version_key(version) >= version_key(LISTS_FROM)):
+        listed = [str(device.get("ID")) for device in found if device.get("Source") == "cdi"]
     return {
         "engine": "docker",
-        "version": version.split("-")[0].split("+")[0],
+        "version": version,
         "runtime": "nvidia" in runtimes,
         "folders": list(folders),
         "devices": listed,
@@ -118,7 +124,7 @@ def engine_resolves(readings: Evidence, expected: Evidence) -> Outcome:
         return unknown(f"{engine} is not installed", action="First do what containers.gpu says.")
     found = readings.at("container_engine")
     if found.one_of(("podman", "docker"), "engine") == "docker":
-        return docker_resolves(found, count)
+        return docker_resolves(found, readings.at("containers"), count)
     if not found.flag("resolved"):
         return failed(0, count, f"podman cannot resolve {ALL_GPUS}: {found.text('words')}")
     cards = [card.text() for card in found.each("cards")]
@@ -131,7 +137,7 @@ def engine_resolves(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(len(cards), count, f"podman resolves {ALL_GPUS} to {len(cards)} GPUs")
 
 
-def docker_resolves(found: Evidence, count: int) -> Outcome:
+def docker_resolves(found: Evidence, described: Evidence, count: int) -> Outcome:
     version = found.version("version")
     if not found.flag("runtime"):
         return failed(0, count, "the running Docker has no runtime nvidia", RESTART)
@@ -139,6 +145,13 @@ def docker_resolves(found: Evidence, count: int) -> Outcome:
         return passed(count, count, f"Docker {version} has the runtime nvidia; CDI comes with Docker 25")
     if not found.each("folders"):
         return failed(0, count, "the running Docker has not switched CDI on", RESTART)
+    if described.absent("spec"):
+        return failed(0, count, f"Docker {version} finds no CDI specification")
+    spec = described.at("spec")
+    # The program may have been replaced since the daemon began.
+    refused = why_refused("docker", version, spec.version("cdi"), spec.flag("groups"))
+    if refused:
+        return failed(0, count, f"the running {refused}", RESTART)
     missing = [path.text() for path in found.each("missing")]
     if missing:
         return failed(0, count, f"Docker would mount {missing[0]}, which is not there ({len(missing)} such files)")

@@ -140,5 +140,14 @@ ROWS: list[tuple[str, dict, dict, str, str]] = [
     ("containers.resolved", docker(devices=["nvidia.com/gpu=0"]), {}, FAIL, "does not resolve nvidia.com/gpu=all"),
     ("containers.resolved", docker(version="27.5.1", devices=None), {}, PASS, "does not list what it resolves"),
     ("containers.resolved", docker(version="24.0.7", folders=[], devices=None), {}, PASS, "CDI comes with Docker 25"),
+    ("containers.resolved", docker(devices=[]), {}, FAIL, "does not resolve"),
+    ("containers.resolved", {**docker(), SPEC: None}, {}, FAIL, "finds no CDI specification"),
+    (
+        "containers.resolved",
+        {**docker(version="25.0.3", devices=None), (*SPEC, "cdi"): "0.7.0"},
+        {},
+        FAIL,
+        "the running docker 25.0.3 refuses CDI 0.7.0",
+    ),
     ("containers.resolved", docker(version="dev"), {}, UNKNOWN, "version"),
 ]

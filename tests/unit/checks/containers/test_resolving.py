@@ -144,6 +144,10 @@ def test_docker_says_what_it_has_loaded(monkeypatch):
     answer(monkeypatch, 0, json.dumps({"ServerVersion": "24.0.7", "Runtimes": {"runc": {}}, "CDISpecDirs": None}))
     old = resolving.ask_docker()
     assert (old["runtime"], old["folders"], old["devices"]) == (False, [], None)
+    # An empty list is left out, so that only the version tells it from one that was never made.
+    for version, devices in (("28.1.1", None), ("28.2.0", []), ("29.0.1", []), ("dev", None)):
+        answer(monkeypatch, 0, json.dumps({"ServerVersion": version, "Runtimes": {"nvidia": {}}}))
+        assert resolving.ask_docker()["devices"] == devices, version
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 import re
 from typing import Any
 
-from ...host.bounded import run_bounded
+from ...host.bounded import program_environment, run_bounded
 from ...host.files import exists, resolve
 from ...host.versions import version_key
 
@@ -23,7 +23,8 @@ def read_version(root: str, program: str) -> Any:
     full = resolve(root, program)
     if full is None:
         return None
-    done = run_bounded([full, "--version"], SECONDS)
+    # podman looks for its user's home first, which an account of a service may not have.
+    done = run_bounded([full, "--version"], SECONDS, environment=dict(program_environment(), HOME="/"))
     match = SAID.search(done.stdout)
     if done.rc != 0 or not match:
         words = " ".join((done.stdout + done.stderr).split())[:200]

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpuwright.node.plugins.filter import subordinate_ids as ids
+from gpuwright.checks.containers.engine import read_version
 from gpuwright.checks.containers.reading import parse_spec, read_containers
 from healthy_files import put_program
 from host_tree import HostTree
@@ -123,6 +124,12 @@ def test_engine_and_specification_may_be_missing(host: HostTree):
     put_program(host, "/usr/bin/dockerd", "echo 'Docker version 26.0.2, build 3c863ff'")
     host.put("/var/run/cdi/nvidia.yaml", healthy_containers.CDI)
     assert read_containers(host.root) == {**nothing, "program": True, "version": "26.0.2", "spec": FOUND}
+
+
+def test_an_account_without_a_home_may_ask_too(host: HostTree, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", "/nonexistent")
+    put_program(host, "/usr/bin/podman", '[ -d "$HOME" ] && echo podman version 4.3.1')
+    assert read_version(host.root, "/usr/bin/podman") == "4.3.1"
 
 
 @pytest.mark.parametrize("script", ["exit 125", "echo podman", "echo 'podman version ?'"])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units of systemd as they are wanted: enabled or not, started, and begun anew after their files have changed."""
 
+import re
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 from .bounded import Finished, run_bounded
@@ -9,6 +10,7 @@ SECONDS = 120
 # What systemd reads into its own memory, and follows only when it is told to.
 FOLDER = "/etc/systemd/system/"
 ENDINGS = (".service", ".timer", ".path", ".socket", ".mount", ".target")
+ADDED = re.compile(r"\.d/[^/]+\.conf$")
 # As ansible.builtin.systemd has it: a unit that is starting needs no second start.
 RUNNING = ("active", "activating", "reloading")
 SHOWN = ("LoadState", "ActiveState", "NeedDaemonReload")
@@ -37,8 +39,8 @@ class Step(NamedTuple):
 
 
 def are_units(paths: Iterable[str]) -> bool:
-    """Whether files of units are among these paths."""
-    return any(path.startswith(FOLDER) and path.endswith(ENDINGS) for path in paths)
+    """Whether files of units, or settings added to them (x.service.d/y.conf), are among these paths."""
+    return any(path.startswith(FOLDER) and (path.endswith(ENDINGS) or ADDED.search(path)) for path in paths)
 
 
 def read_unit(name: str, run: Run = run_bounded) -> Dict[str, str]:

@@ -94,6 +94,8 @@ def test_failures(fails: str, shown: dict[str, str], words: list[str]) -> None:
     [
         (["/etc/systemd/system/x.service"], True),
         (["/etc/systemd/system/x@.timer", "/etc/x"], True),
+        (["/etc/systemd/system/x.service.d/y.conf"], True),
+        (["/etc/systemd/system/x.service.d", "/etc/systemd/system/x.conf"], False),
         (["/etc/systemd/system/multi-user.target.wants"], False),
         (["/etc/x.service"], False),
     ],

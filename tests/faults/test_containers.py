@@ -87,7 +87,7 @@ def test_numbers_that_cannot_be_read_stop_the_run(with_podman: None) -> None:
 
 
 REFRESH = "/etc/systemd/system/nvidia-cdi-refresh.service"
-# As the toolkit brings it from 1.18 on, with settings of people who have chosen another form.
+# As the toolkit brings it from 1.18 on; it also says that it was asked.
 REFRESH_UNIT = f"""\
 [Unit]
 Description=The toolkit's own writer

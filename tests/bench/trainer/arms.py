@@ -102,23 +102,24 @@ def outcome(start: float, losses: list[Tensor], steps: Steps, device: torch.devi
 # -- ours
 
 
-def trainer_step(config: Config, device: torch.device) -> Callable[[Tensor], Tensor]:
-    made = make_trainer(config, device)
+class TrainerStep:
+    """The trainer's own step; `made` is the trainer, which knows what of it runs as asked."""
 
-    def step(images: Tensor) -> Tensor:
-        made.step(images)
-        return made.losses.clone()
+    def __init__(self, config: Config, device: torch.device) -> None:
+        self.made = make_trainer(config, device)
 
-    step.made = made  # type: ignore[attr-defined]
-    return step
+    def __call__(self, images: Tensor) -> Tensor:
+        """Losses (2,) of uint8 images (N, 3, H, W)."""
+        self.made.step(images)
+        return self.made.losses.clone()
 
 
 def trainer(config: Config, device: torch.device, batches: list[Tensor], steps: Steps) -> Outcome:
     if config.cuda_graphs and device.type != "cuda":
         raise NotAsNamed("a CPU has no CUDA graphs")
-    step = trainer_step(config, device)
+    step = TrainerStep(config, device)
     found = clocked(step, batches, steps, device)
-    why = why_eager(step.made, config)  # type: ignore[attr-defined]
+    why = why_eager(step.made, config)
     if why:
         raise NotAsNamed(why)
     return found

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from arms import NotAsNamed, Outcome, Parts, Steps, clocked, trainer_step, update_by_hand, why_eager
+from arms import NotAsNamed, Outcome, Parts, Steps, TrainerStep, clocked, update_by_hand, why_eager
 from gan_trainer.config import Config
 from torch import Tensor
 
@@ -59,8 +59,8 @@ def set_switches(tf32: bool, precision: str, benchmark: bool) -> None:
 def trainer_kept(config: Config, device: torch.device) -> tuple[Step, Callable[[], str]]:
     if config.cuda_graphs and device.type != "cuda":
         raise NotAsNamed("a CPU has no CUDA graphs")
-    step = trainer_step(config, device)
-    return step, lambda: why_eager(step.made, config)  # type: ignore[attr-defined]
+    step = TrainerStep(config, device)
+    return step, lambda: why_eager(step.made, config)
 
 
 def compiled_by_hand(config: Config, device: torch.device) -> tuple[Step, Callable[[], str]]:

@@ -110,7 +110,7 @@ def ends_of_median(ordered: list[float]) -> tuple[float, float]:
 def steps_in_turns(config: Config, count: int) -> tuple[list[float], list[float]]:
     """Seconds of each step of the hand-written loop and of the trainer."""
     batches = make_batches(config, config.batch_size, pinned=False)
-    loops = arms.best_step(config, CPU), arms.trainer_step(config, CPU)
+    loops = arms.best_step(config, CPU), arms.TrainerStep(config, CPU)
     times: tuple[list[float], list[float]] = ([], [])
     for number in range(WARM_UP + count):
         for which in (0, 1) if number % 2 == 0 else (1, 0):

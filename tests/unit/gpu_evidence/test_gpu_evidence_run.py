@@ -138,7 +138,7 @@ def made_up_torch_fault() -> str:
 
 def test_serial_numbers_and_names_are_masked_everywhere(machine: Machine) -> None:
     machine.cards()
-    machine.torch(**{"evidence_compilers.py": "raise"})
+    machine.torch(**{"gan_trainer.compiling": "raise"})
     machine.run("--minutes", "9", "--only", "scan", "compilers")
     text = (machine.out / "evidence.json").read_text() + (machine.out / "evidence.md").read_text()
     secrets = set(re.findall(r"<(?:uuid|serial)>(.+?)</", ANSWER.read_text())) - {"N/A"}
@@ -167,7 +167,7 @@ def test_a_part_that_hangs_by_itself_is_ended_at_its_share(machine: Machine) -> 
 
 
 def test_parts_that_crash_flood_or_raise_take_no_other_with_them(machine: Machine) -> None:
-    faults = {"evidence_compilers.py": "crash", "gan_trainer.performance": "flood", "evidence_tables.py": "raise"}
+    faults = {"gan_trainer.compiling": "crash", "gan_trainer.performance": "flood", "evidence_tables.py": "raise"}
     machine.torch(**faults)
     machine.run("--only", "compilers", "performance", "tables", "phases", "bounds")
     parts = machine.parts()

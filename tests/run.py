@@ -147,8 +147,8 @@ def trainer(suite: Suite) -> None:
     if python is None:
         return suite.add("the trainer's environment", False)
     suite.add("the trainer's types", trainer_types(python))
-    # Both import by name; a second conftest.py would take the place of the trainer's.
-    paths = ("-o", "pythonpath=trainer roles/accept/files/burn_in")
+    # All import by name; a second conftest.py would take the place of the trainer's.
+    paths = ("-o", "pythonpath=trainer trainer/tests roles/accept/files/burn_in")
     return pytest_suite(suite, "trainer", str(python), *TWO_SIDE_BY_SIDE, *paths, "trainer/tests", "tests/burn_in")
 
 

@@ -50,6 +50,8 @@ def runs() -> list[tuple[list[Path], list[Path]]]:
     used = [*SHARED, *(TESTS / name for name in ("vm", "world", "faults", "guards", "bench/runtime", "gpu")), BURN_IN]
     found = [([TESTS / "unit"], [*unit, *used])]
     beside = [TESTS / "vm", TESTS / "world", TESTS / "bench/runtime", *SHARED, REPOSITORY / "trainer", BURN_IN]
+    # Seeds, and programs that are forked.
+    beside.append(REPOSITORY / "trainer/tests")
     # Its scripts run under an interpreter of their own.
     beside.append(TESTS / "gpu/on_torch")
     found += [([TESTS / name], [TESTS / name, *unit, *beside]) for name in ALONE]

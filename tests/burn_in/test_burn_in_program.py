@@ -11,12 +11,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import between
 import burn_in
+import forked
 import pytest
+import seeds
 import torch
 import work
 
@@ -30,8 +33,15 @@ TINY_MEMORY = 1 << 16
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> None:
+def one_thread_and_seed(request: pytest.FixtureRequest) -> None:
     torch.set_num_threads(1)
+    seeds.seed_all(request.node.name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forks() -> Iterator[None]:
+    yield
+    forked.end_server()
 
 
 def started() -> work.Found:
@@ -107,14 +117,13 @@ def test_a_bit_that_sticks_is_found_in_both_places(monkeypatch: pytest.MonkeyPat
     assert "moved" in found.faults[1]
 
 
-def run_program(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "trainer"), "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, *arguments]
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+def run_program(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    path = {"PYTHONPATH": str(REPOSITORY / "trainer"), "OMP_NUM_THREADS": "1"}
+    return forked.run([str(PROGRAM / "burn_in.py"), *words], {**os.environ, **path, **variables}, PATIENCE)
 
 
 def test_the_program_measures_everything_that_a_cpu_has() -> None:
-    done = run_program(str(PROGRAM / "burn_in.py"), "node", "--device", "cpu", "--seconds", "4")
+    done = run_program("node", "--device", "cpu", "--seconds", "4")
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
     assert (record["schema"], record["kind"], record["device"], record["problems"]) == (1, "node", "cpu", [])
@@ -154,21 +163,7 @@ def test_two_nodes_meet_by_torchrun_and_measure_together() -> None:
 
 def test_a_group_whose_first_node_is_not_there_says_so() -> None:
     environment = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}
-    words = [
-        sys.executable,
-        str(PROGRAM / "burn_in.py"),
-        "group",
-        "--device",
-        "cpu",
-        "--seconds",
-        "1",
-        "--timeout",
-        "3",
-    ]
-    path = {"PYTHONPATH": str(REPOSITORY / "trainer")}
-    done = subprocess.run(
-        words, env={**os.environ, **environment, **path}, capture_output=True, text=True, timeout=PATIENCE
-    )
+    done = run_program("group", "--device", "cpu", "--seconds", "1", "--timeout", "3", **environment)
     assert done.returncode == 1
     assert json.loads(done.stdout)["problems"]
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
+from seeds import pytest_fixture_setup, pytest_pyfunc_call
 
+# Hooks of every test here.
+__all__ = ["pytest_fixture_setup", "pytest_pyfunc_call"]
 PACKAGE = Path(__file__).resolve().parents[1]
 # Seconds after which a program is taken for hanging: a virtual machine may stand still for minutes, and its clock not.
 PATIENCE = 900.0
@@ -29,6 +33,22 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forks() -> Iterator[None]:
+    yield
+    forked.end_server()
+
+
+@pytest.fixture
+def run_trainer() -> Callable[..., subprocess.CompletedProcess]:
+    """As `run_python`, forked from a process that has imported PyTorch."""
+
+    def run(*words: str, env: dict | None = None, timeout: float = PATIENCE) -> subprocess.CompletedProcess:
+        return forked.run(list(words), trainer_environment(env), timeout)
+
+    return run
 
 
 @pytest.fixture

@@ -90,20 +90,20 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_own_networks_and_images_train_resume_and_draw(own: Path, run_python: Run) -> None:
+def test_own_networks_and_images_train_resume_and_draw(own: Path, run_trainer: Run) -> None:
     values = {**TINY, "model": "mine.parts:build", "data": "mine.parts:make", "device": "cpu", "num_workers": 1}
     values |= {"run_dir": str(own / "run"), "checkpoint_every": 2, "batch_size": 8}
     (own / "c.yml").write_text("".join(f"{key}: {value}\n" for key, value in values.items()))
     env = {"PYTHONPATH": f"{PACKAGE}:{own}"}
     for steps in (2, 4):
-        done = run_python("-m", "gan_trainer.cli", "--config", str(own / "c.yml"), f"steps={steps}", env=env)
+        done = run_trainer("-m", "gan_trainer.cli", "--config", str(own / "c.yml"), f"steps={steps}", env=env)
         assert done.returncode == 0, done.stderr
         assert "data: 24 images from mine.parts:make" in done.stdout + done.stderr
     assert "resumes after step 2" in done.stdout + done.stderr
     state = load_checkpoint(own / "run")
     assert state is not None and state["step"] == 4
     drawn = ("sample", "--config", str(own / "c.yml"), "--output", str(own / "grid.png"))
-    done = run_python("-m", "gan_trainer.cli", *drawn, env=env)
+    done = run_trainer("-m", "gan_trainer.cli", *drawn, env=env)
     assert done.returncode == 0 and (own / "grid.png").stat().st_size > 100, done.stderr
 
 

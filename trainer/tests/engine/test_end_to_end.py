@@ -116,8 +116,8 @@ print(step, unfinished)
 """
 
 
-def test_fifty_kills_leave_a_loadable_checkpoint_every_time(run_python: Run, tmp_path: Path) -> None:
-    done = run_python("-c", KILLED, str(tmp_path / "run"))
+def test_fifty_kills_leave_a_loadable_checkpoint_every_time(run_trainer: Run, tmp_path: Path) -> None:
+    done = run_trainer("-c", KILLED, str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
     assert "cannot be read" not in done.stderr
     step, unfinished = map(int, done.stdout.split())

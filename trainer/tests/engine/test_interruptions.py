@@ -6,14 +6,13 @@ import errno
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+import forked
 import pytest
 import torch
 from conftest import PATIENCE, TINY, kept_state, trainer_environment
@@ -29,6 +28,7 @@ from gan_trainer.runs.elapsed import Elapsed, duration
 from gan_trainer.stop_signal import PATIENCE as STOP_PATIENCE
 from gan_trainer.stop_signal import StopSignal
 
+Run = Callable[..., subprocess.CompletedProcess]
 CPU = torch.device("cpu")
 SMALL = {**TINY, "device": "cpu", "steps": 6, "log_every": 2, "checkpoint_every": 3, "sample_every": 3}
 
@@ -47,15 +47,8 @@ def test_ctrl_c_saves_and_says_so(tmp_path: Path, workers: int) -> None:
     """A terminal sends it to the trainer and its data workers at once."""
     settings = {"steps": 10**6, "log_every": 10, "checkpoint_every": 10**6, "num_workers": workers}
     file = write_config(tmp_path / "config.yml", run_dir=tmp_path / "run", **settings)
-    command = [sys.executable, "-m", "gan_trainer.cli", "--config", str(file)]
-    pipes: dict[str, Any] = {
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-        "text": True,
-        "start_new_session": True,
-    }
-    with subprocess.Popen(command, env=trainer_environment(), **pipes) as process:
-        assert process.stdout is not None
+    words = ["-m", "gan_trainer.cli", "--config", str(file)]
+    with forked.Program(words, trainer_environment(), session=True) as process:
         for line in process.stdout:
             if line.startswith("step 20/"):
                 break
@@ -183,15 +176,12 @@ sys.exit(cli.main(sys.argv[2:]))
 """
 
 
-def test_disk_that_fills_up_is_one_sentence_and_a_rerun_goes_on(tmp_path: Path) -> None:
+def test_disk_that_fills_up_is_one_sentence_and_a_rerun_goes_on(run_trainer: Run, tmp_path: Path) -> None:
     """A file that may not grow any more stands for the disk: the kernel refuses the write in the same place."""
     train(config_for(tmp_path / "run", steps=3))
     size = list_checkpoints(tmp_path / "run")[0].stat().st_size
     file = write_config(tmp_path / "config.yml", run_dir=tmp_path / "run")
-    command = [sys.executable, "-c", LIMITED, str(size // 2), "--config", str(file)]
-    done = subprocess.run(
-        command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    done = run_trainer("-c", LIMITED, str(size // 2), "--config", str(file))
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("train-gan: ")]
     assert "the checkpoint of step 6 cannot be written: File too large" in line

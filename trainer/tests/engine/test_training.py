@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+import forked
 import pytest
 import torch
 from conftest import PATIENCE, TINY, kept_state, trainer_environment
@@ -348,9 +349,7 @@ for step in range(1, 10**6):
 
 @pytest.mark.parametrize("milliseconds", [30, 71, 113])
 def test_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path, milliseconds: int) -> None:
-    command = [sys.executable, "-c", WRITER, str(tmp_path)]
-    with subprocess.Popen(command, env=trainer_environment(), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
+    with forked.Program(["-c", WRITER, str(tmp_path)], trainer_environment()) as process:
         process.stdout.readline()
         while not list_checkpoints(tmp_path):
             time.sleep(0.001)

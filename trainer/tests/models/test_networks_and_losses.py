@@ -151,7 +151,9 @@ def test_networks_have_the_shapes_they_promise(model: str, size: int) -> None:
         images = generator(torch.randn(2, 16))
         logits = discriminator(images)
         assert images.shape == (2, 3, size, size) and logits.shape == (2,)
-        assert 0.01 < images.std() < 2 and logits.abs().max() < 20, "a start that can be trained"
+        # Of 740 draws of each network, the spread was 0.05 to 1.9, its logarithm about normal: its middle 0.55, one
+        # standard deviation 0.4, for the two that end without tanh. A factor of 7 above the middle is 4.9 of them.
+        assert 0.01 < images.std() < 4 and logits.abs().max() < 20, "a start that can be trained"
         layers: Any = discriminator
         last = layers.stages[-1] if model == "dcgan" else layers.verdict
         last.bias.fill_(50.0)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 import torch
 from conftest import PATIENCE, TINY, kept_state, trainer_environment
@@ -57,9 +58,8 @@ def run_steps(folder: Path, processes: int, values: dict) -> list[list[dict]]:
     folder.mkdir()
     script = folder / "steps.py"
     script.write_text(GRADIENTS)
-    command = torchrun(processes, str(script), json.dumps(values), str(folder))
-    done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
+    words = [str(script), json.dumps(values), str(folder)]
+    forked.run_ranks(processes, words, trainer_environment(), PATIENCE)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(processes)]
 
 
@@ -177,9 +177,8 @@ with join(on_gpu=False) as ranks:
 
 def test_a_compiler_that_fails_on_one_rank_leaves_none_waiting(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text(ONE_FAILS)
-    command = torchrun(2, str(tmp_path / "steps.py"), repr(NORM_FREE), str(tmp_path))
-    done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
+    words = [str(tmp_path / "steps.py"), repr(NORM_FREE), str(tmp_path)]
+    forked.run_ranks(2, words, trainer_environment(), PATIENCE)
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     assert first[0] == [f"{name} runs eagerly: compiling failed on another process" for name in PARTS]
     assert second[0] == [f"{name} runs eagerly: RuntimeError: no compiler on this node" for name in PARTS]

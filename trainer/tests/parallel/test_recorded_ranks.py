@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
+import forked
 import pytest
 import torch
 from conftest import PATIENCE, trainer_environment
-from test_distributed import NORM_FREE, torchrun
+from test_distributed import NORM_FREE
 
 from gan_trainer.engine.cuda_graphs import WARM_UP_OF_RANKS
 
@@ -85,9 +85,7 @@ def train_both_ways(folder: Path, values: dict, steps: int) -> dict[str, list]:
     """
     script = folder / "steps.py"
     script.write_text(STEPS)
-    command = torchrun(2, str(script), json.dumps(values), str(folder), str(steps))
-    done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
+    forked.run_ranks(2, [str(script), json.dumps(values), str(folder), str(steps)], trainer_environment(), PATIENCE)
     return {
         way: [torch.load(folder / f"{way}-{rank}.pt", weights_only=True) for rank in (0, 1)]
         for way in ("graphs", "plain")

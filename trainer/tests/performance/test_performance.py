@@ -32,8 +32,8 @@ CPU = torch.device("cpu")
 SMALL = CPU_SIZES._replace(rounds=1, transfer=1 << 16, copy=1 << 16, edge=32)
 
 
-def test_rehearsal_on_the_cpu_measures_everything_that_a_cpu_has(run_python: Run) -> None:
-    done = run_python("-m", "gan_trainer.performance", "--device", "cpu", "--json")
+def test_rehearsal_on_the_cpu_measures_everything_that_a_cpu_has(run_trainer: Run) -> None:
+    done = run_trainer("-m", "gan_trainer.performance", "--device", "cpu", "--json")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 1
     report = json.loads(done.stdout)
@@ -55,8 +55,8 @@ def test_gpu_that_is_not_there_is_a_problem() -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["--device", "tpu"], ["--device", "cpu", "--fast"]])
-def test_wrong_command_line_ends_with_2(run_python: Run, arguments: list) -> None:
-    done = run_python("-m", "gan_trainer.performance", *arguments)
+def test_wrong_command_line_ends_with_2(run_trainer: Run, arguments: list) -> None:
+    done = run_trainer("-m", "gan_trainer.performance", *arguments)
     assert (done.returncode, done.stdout) == (2, "") and "error: " in done.stderr
 
 

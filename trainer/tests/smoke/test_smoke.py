@@ -20,8 +20,8 @@ Run = Callable[..., subprocess.CompletedProcess]
 GOOD = {"steps_applied": 10, "steps_skipped": 0, "loss_first": 1.4, "loss_last": 0.3, "parameters_changed": True}
 
 
-def test_rehearsal_on_the_cpu_keeps_the_contract(run_python: Run) -> None:
-    done = run_python("-m", "gan_trainer.smoke", "--device", "cpu", "--steps", "20", "--json")
+def test_rehearsal_on_the_cpu_keeps_the_contract(run_trainer: Run) -> None:
+    done = run_trainer("-m", "gan_trainer.smoke", "--device", "cpu", "--steps", "20", "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1
@@ -48,8 +48,8 @@ def test_rehearsal_on_the_cpu_keeps_the_contract(run_python: Run) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has what the test wants to be missing")
-def test_gpu_that_is_not_there_is_a_problem(run_python: Run) -> None:
-    done = run_python("-m", "gan_trainer.smoke", "--device", "cuda", "--steps", "20", "--json")
+def test_gpu_that_is_not_there_is_a_problem(run_trainer: Run) -> None:
+    done = run_trainer("-m", "gan_trainer.smoke", "--device", "cuda", "--steps", "20", "--json")
     assert done.returncode == 1
     report = json.loads(done.stdout)
     assert report["devices"] == [] and len(report["problems"]) == 1

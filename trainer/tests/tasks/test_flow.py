@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
+import forked
 import pytest
 import torch
-from conftest import TINY, kept_state
+from conftest import PATIENCE, TINY, kept_state, trainer_environment
 
 from gan_trainer import cli
 from gan_trainer.bench import tables
@@ -116,14 +115,11 @@ def test_what_is_a_gans_is_refused(key: str, value: object) -> None:
         make_config({"task": "flow", key: value})
 
 
-def test_two_processes_train_it_as_one_does(tmp_path: Path, run_python: Callable) -> None:
+def test_two_processes_train_it_as_one_does(tmp_path: Path) -> None:
     values = {**SMALL, "batch_size": 8}
     train(make_config({**values, "run_dir": str(tmp_path / "one")}))
     (tmp_path / "c.yml").write_text("".join(f"{key}: {value}\n" for key, value in values.items()))
-    words = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "gan_trainer.cli")
-    done: subprocess.CompletedProcess = run_python(
-        *words, "--config", str(tmp_path / "c.yml"), f"run_dir={tmp_path / 'two'}"
-    )
-    assert done.returncode == 0, done.stderr
+    words = ["-m", "gan_trainer.cli", "--config", str(tmp_path / "c.yml"), f"run_dir={tmp_path / 'two'}"]
+    forked.run_ranks(2, words, trainer_environment(), PATIENCE)
     for two, one in zip(losses(tmp_path / "two"), losses(tmp_path / "one"), strict=True):
         assert two == pytest.approx(one, rel=1e-3)

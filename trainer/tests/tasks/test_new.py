@@ -44,18 +44,18 @@ def environment(package: Path) -> dict[str, str]:
     return {"PYTHONPATH": f"{PACKAGE}:{package / 'site'}"}
 
 
-def test_it_trains_resumes_draws_and_exports(package: Path, run_python: Run) -> None:
+def test_it_trains_resumes_draws_and_exports(package: Path, run_trainer: Run) -> None:
     command = ("-m", "gan_trainer.cli")
     words = ["--config", str(package / "squares/config.yml"), f"run_dir={package / 'run'}", "device=cpu"]
     small = ["num_workers=1", "checkpoint_every=2", "tensorboard=false", "batch_size=8", "sample_count=4"]
     for steps in (2, 4):
-        done = run_python(*command, *words, *small, f"steps={steps}", env=environment(package))
+        done = run_trainer(*command, *words, *small, f"steps={steps}", env=environment(package))
         assert done.returncode == 0, done.stderr
         assert "data: 2000 images from squares.data:make" in done.stdout
     assert "resumes after step 2" in done.stdout and "reconstruction" in done.stdout and "divergence" in done.stdout
     assert {"autoencoder", "autoencoder_optimizer", "average"} <= set(kept_state(package / "run"))
     for words_of in (["sample", "--output", str(package / "grid.png")], ["export", "--formats", "torchscript"]):
-        done = run_python(*command, words_of[0], *words, *words_of[1:], env=environment(package))
+        done = run_trainer(*command, words_of[0], *words, *words_of[1:], env=environment(package))
         assert done.returncode == 0, done.stderr
 
 

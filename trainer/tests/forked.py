@@ -67,7 +67,8 @@ class Program:
             self.returncode = os.waitstatus_to_exitcode(int(self.ended.readline()))
         finally:
             late.cancel()
-        self.stdout.close(), self.ended.close()
+        self.stdout.close()
+        self.ended.close()
         os.lseek(self.errors, 0, os.SEEK_SET)
         with os.fdopen(self.errors, errors="replace") as errors:
             return said, errors.read()
@@ -106,8 +107,11 @@ def server() -> socket.socket:
         environment.pop("PYTHONPATH", None)
         process = subprocess.Popen(
             [sys.executable, __file__, str(its.fileno())],
-            **{"env": environment, "pass_fds": [its.fileno()], "start_new_session": True},
-            **{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL},
+            env=environment,
+            pass_fds=[its.fileno()],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
         )
         its.close()
         _servers[os.getpid()] = ours, process
@@ -127,7 +131,7 @@ def end_server() -> None:
 
 def serve(channel: socket.socket) -> int:
     """Fork for each request, until the asker has gone."""
-    keepers = set()
+    keepers: set[int] = set()
     while True:
         message, handles, *_ = socket.recv_fds(channel, LONGEST, 3)
         keepers -= {keeper for keeper in keepers if os.waitpid(keeper, os.WNOHANG if message else 0)[0]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import os
+import random
 import subprocess
 from collections.abc import Callable
 
@@ -39,9 +39,8 @@ def pack(data: bytes, kind: str) -> bytes:
 def module(version: str) -> bytes:
     """A module file: the section .modinfo between other words, among them one that only looks like it."""
     words = [b"license=NVIDIA", b"srcversion=533BB7E5866E52F63B9ACCB", b"version=" + version.encode(), b"name=nvidia"]
-    return (
-        b"\x7fELF\x02\x01\x01" + bytes(600) + b"\0".join([b"", *words, b""]) + b"rhelversion=8.10\0" + os.urandom(5000)
-    )
+    code = random.Random(1).randbytes(5000)
+    return b"\x7fELF\x02\x01\x01" + bytes(600) + b"\0".join([b"", *words, b""]) + b"rhelversion=8.10\0" + code
 
 
 MICROCODE = packed_files({"kernel/x86/microcode/GenuineIntel.bin": bytes(range(256)) * 40, "early_cpio": b"1\n"})

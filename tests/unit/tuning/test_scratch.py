@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import shutil
 import subprocess
 import uuid
@@ -18,6 +19,7 @@ from host_tree import HostTree
 SERIAL = "S4J0NX0R123456"
 MIB = 1024 * 1024
 SIZE = 300 * MIB
+ROWS = random.Random(1).randbytes(8 * MIB)
 DISK = "/sys/block/nvme1n1"
 # As mkfs.xfs is called; the file system is another where there is no xfsprogs, with the same UUID.
 MKFS = """#!/bin/sh
@@ -156,7 +158,11 @@ HOLDING = [
     ("LVM signature", lambda host, m: put_bytes(host, 512, b"LABELONE" + b"\0" * 16 + b"LVM2 001"), "it holds data"),
     ("data at the beginning", lambda host, m: put_bytes(host, 4096, b"rows"), "near byte 0"),
     ("data at the end", lambda host, m: put_bytes(host, SIZE - 4, b"rows"), "it holds data"),
-    ("data in the middle", lambda host, m: put_bytes(host, SIZE // 2, os.urandom(8 * MIB)), "it holds data"),
+    (
+        "data in the middle",
+        lambda host, m: put_bytes(host, SIZE // 2, ROWS),
+        "it holds data",
+    ),
     ("in use by the kernel", busy, "the kernel has it in use"),
     ("too small", lambda host, m: os.truncate(device(host), 4096), "only 4096 bytes"),
     ("no device", lambda host, m: device(host).unlink(), "cannot"),

@@ -41,7 +41,8 @@ class Program:
         request = {"words": words, "environment": environment, "session": session, "cwd": str(Path.cwd())}
         handles = [writing, self.errors, ending]
         socket.send_fds(server(), [json.dumps(request).encode()], handles)
-        os.close(writing), os.close(ending)
+        os.close(writing)
+        os.close(ending)
         self.pid = int(self.ended.readline())
 
     def __enter__(self) -> Program:

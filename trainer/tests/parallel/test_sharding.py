@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 import torch
 import torch.distributed as dist
-from conftest import TINY
+from conftest import PACKAGE, PATIENCE, TINY, trainer_environment
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -146,7 +149,10 @@ def run_rank(rank: int, folder: str) -> None:
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     """What each function returned on each of two ranks."""
     folder = tmp_path_factory.mktemp("ranks")
-    torch.multiprocessing.spawn(run_rank, (str(folder),), nprocs=RANKS)
+    code = "import os, sys, test_sharding; test_sharding.run_rank(int(os.environ['RANK']), sys.argv[1])"
+    here = Path(__file__).parent
+    path = {"PYTHONPATH": os.pathsep.join(map(str, (PACKAGE, here, here.parent)))}
+    forked.run_ranks(RANKS, ["-c", code, str(folder)], trainer_environment(path), PATIENCE)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(RANKS)]
 
 

@@ -8,7 +8,7 @@ that of grub-mkconfig; entries of the boot loader specification (EL) are in file
 import re
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from ..host.files import exists, names_in, read_assignments, read_text
+from ..host.files import exists, is_digits, names_in, read_assignments, read_text
 from ..host.rpm_version import kernel_sort_key
 
 ENTRIES_FOLDER = "/boot/loader/entries"
@@ -139,7 +139,7 @@ def _find(menu: List[Entry], text: str) -> Optional[Entry]:
     """The entry that "1>2", "TITLE", "ID" or "SUBMENU>ENTRY" names; None where grub would take the first."""
     found: Optional[Entry] = None
     for part in text.split(">"):
-        if part.isdigit():
+        if is_digits(part, 4):
             found = menu[int(part)] if int(part) < len(menu) else None
         else:
             found = next((entry for entry in menu if part in entry.names), None)

@@ -91,6 +91,9 @@ TITLES = f"Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux {O
         ("${saved_entry}", "1>1", "saved", OLD),
         ("${saved_entry}", f"gnulinux-{OLD}-advanced-77", "saved", NEW),
         ("${saved_entry}", "", "saved", NEW),
+        # A digit of another script is a name, and none of an entry.
+        ("\u00b2", "", "newest", NEW),
+        ("${saved_entry}", "1>\u0662", "saved", NEW),
     ],
 )
 def test_the_default_of_debians_menu(debian: HostTree, default: str, saved: str, kind: str, next_boot: str) -> None:

@@ -179,33 +179,39 @@ def test_who_keeps_the_guard_is_not_waited_for_without_end(root: Path) -> None:
     assert stat.S_IMODE((root / GUARD[1:]).stat().st_mode) == 0o600
 
 
+# Two processes for all tries: both are told when to begin, and wait for that moment in a loop of their own.
 RACE = """
-import json, os, sys, time
+import json, os, struct, sys, time
 sys.path.insert(0, {folder!r})
 from gpuwright.operator.record import RECORD, release, take
 root, claims = {root!r}, {claims!r}
-results = []
-for attempt in range(200):
-    start = time.monotonic() + 0.004
-    children = []
-    for claim in claims:
-        reader, writer = os.pipe()
-        if os.fork() == 0:
+children = []
+for claim in claims:
+    told, tell = os.pipe()
+    hear, say = os.pipe()
+    if os.fork() == 0:
+        while True:
+            start, = struct.unpack("d", os.read(told, 8))
+            if not start:
+                os._exit(0)
             while time.monotonic() < start:
                 pass
             answer = take(claim, {replaces!r}, root)
-            os.write(writer, json.dumps([answer.held, (answer.holder or {{}}).get("run")]).encode())
-            os._exit(0)
-        os.close(writer)
-        children.append(reader)
-    said = [json.loads(os.read(reader, 65536).decode()) for reader in children]
-    for reader in children:
-        os.close(reader)
-        os.wait()
+            os.write(say, json.dumps([answer.held, (answer.holder or {{}}).get("run")]).encode())
+    children.append((tell, hear))
+results = []
+for attempt in range(200):
+    start = time.monotonic() + 0.001
+    for tell, _hear in children:
+        os.write(tell, struct.pack("d", start))
+    said = [json.loads(os.read(hear, 65536).decode()) for _tell, hear in children]
     winner = json.load(open(root + RECORD))["run"]
     results.append([said, winner])
     release(winner, root)
     {between}
+for tell, _hear in children:
+    os.write(tell, struct.pack("d", 0))
+    os.wait()
 print(json.dumps(results))
 """
 

@@ -24,6 +24,8 @@ MODULE_UTILS = REPOSITORY / "tests/node_library"
 sys.path[:0] = [str(MODULE_UTILS), str(REPOSITORY / "collections")]
 # What tests share is imported by its name alone, from whichever folder of tests/unit it lies in.
 sys.path[:0] = map(str, (REPOSITORY / "tests/unit").glob("**"))
+from warm_python import warm_python  # noqa: E402
+
 # A container's image often sets both. Without them, what some thousand programs of the tests import is compiled once,
 # not by each of them, and a program that Python reads from a pipe is read in blocks, not byte by byte.
 for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
@@ -167,8 +169,9 @@ def run_module(ansible_path: Path, tmp_path: Path, node_python: str) -> Callable
             "LANG": "C.UTF-8",
             "HOME": str(tmp_path),
         }
-        command = [node_python, str(REPOSITORY / "library" / f"{name}.py"), str(file)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+        path = REPOSITORY / "library" / f"{name}.py"
+        python = warm_python((node_python,), program=name, PYTHONPATH=str(ansible_path), LANG="C.UTF-8")
+        done = python.run(path.read_text(), [str(path), str(file)], environment, timeout, cwd=Path.cwd())
         try:
             answer = json.loads(done.stdout)
         except ValueError:

@@ -203,7 +203,7 @@ def test_an_ordinary_user_gets_what_it_may_read_and_is_told_the_rest(doctor, nod
     (node.folder / "proc/driver/nvidia/params").chmod(0o600)
     (folder / "work").mkdir()
     (folder / "work").chmod(0o777)
-    done = doctor("--bundle", str(folder / "work/b.tar.gz"), user=65534, group=65534, extra_groups=[])
+    done = doctor("--bundle", str(folder / "work/b.tar.gz"), user=65534)
     assert done.returncode == 0, done.stderr
     assert "driver/params.txt" in done.stdout
     rows = {row["file"]: row for row in json.loads(members(folder / "work/b.tar.gz")["manifest.json"])["files"]}

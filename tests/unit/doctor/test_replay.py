@@ -525,7 +525,7 @@ def test_the_program_needs_no_expectations_no_gpu_and_no_root(doctor, node, fold
     (node.folder / "etc/gpuwright/expectations.json").unlink()
     for name in ("nvidia-smi", "journalctl"):
         (folder / "bin" / name).unlink()
-    done = doctor("--replay", str(folder / "580-v100.xml"), user=65534, group=65534, extra_groups=[])
+    done = doctor("--replay", str(folder / "580-v100.xml"), user=65534)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert "driver 580.95.05, 1 x Tesla V100-PCIE-16GB" in done.stdout
     missing = doctor("--replay", str(folder / "none"))

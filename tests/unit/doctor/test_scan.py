@@ -31,6 +31,7 @@ from gpuwright.verdict.check import DEEP, FAIL, SKIP, UNKNOWN, WARN, judge
 from gpuwright.verdict.expectations import parse_expectations
 from host_tree import HostTree
 from test_checks_sad_paths import CASES
+from warm_python import warm_python
 
 SCHEMA = json.loads((REPOSITORY / "roles/verify/files/report.schema.json").read_text())
 # What a machine that the toolkit has not set up cannot be told to do.
@@ -211,19 +212,16 @@ def machine(folder: Path) -> HostTree:
 @pytest.fixture
 def run(file: Path, machine: HostTree, folder: Path) -> Run:
     """The one file on the made-up machine; `python` says under which interpreter."""
-    start = folder / "start.py"
-    start.write_text(
-        f"import os, sys; sys.path.insert(0, {str(file)!r}); sys.argv[0] = 'gpu-doctor.pyz'\n"
+    program = (
+        "import os, sys\nfrom gpuwright.doctor.program import main\nsys.argv[0] = 'gpu-doctor.pyz'\n"
         # How full the disk is that the made-up machine lies on changes from run to run.
         f"room = os.statvfs_result({ROOM}); os.statvfs = lambda path: room\n"
-        "from gpuwright.doctor.program import main\n"
         f"sys.exit(main(root={machine.root!r}, pyz_version='0.1.0'))\n"
     )
 
-    def run(*arguments: str, python: str = sys.executable, **more: Any) -> subprocess.CompletedProcess:
-        command = [python, "-S", "-B", str(start), *arguments]
-        environment = {"PATH": f"{folder}/bin:/usr/bin:/bin"}
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd="/", env=environment, **more)
+    def run(*arguments: str, python: str = sys.executable, user: int | None = None) -> subprocess.CompletedProcess:
+        warm = warm_python((python, "-S", "-B"), str(file))
+        return warm.run(program, ["gpu-doctor.pyz", *arguments], {"PATH": f"{folder}/bin:/usr/bin:/bin"}, user=user)
 
     return run
 
@@ -361,7 +359,7 @@ def test_an_ordinary_user_is_told_what_root_would_see(run, folder):
         answer = file.read_text().partition("\n")[2] if file.exists() else ""
         file.write_text(refused + answer)
         file.chmod(0o755)
-    done = run(python=for_everybody(), **NOBODY)
+    done = run(python=for_everybody(), user=65534)
     assert done.returncode == 0, done.stdout
     [line] = [line for line in done.stdout.splitlines() if "only root can see this" in line]
     assert line.endswith("only root can see this: sudo python3 gpu-doctor.pyz")

@@ -31,6 +31,7 @@ from gpuwright.launch.calibration.rule import (
 from gpuwright.launch.library_identity import library_identity
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from warm_python import warm_python
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 REAL_LIBRARY = next(Path("/").glob("lib/*/libm.so.6"), None) or Path("/lib64/libm.so.6")
@@ -209,13 +210,12 @@ NOBODY = pwd.getpwnam("nobody")
 
 def calibrate(python: str, root: Path, *words: str, **environment: str) -> subprocess.CompletedProcess:
     arguments = ["--calibrate", "--rounds", "6", *words]
-    return subprocess.run(
-        [python, "-c", CODE, str(REPOSITORY / "tests/node_library"), str(root), json.dumps(arguments)],
-        env={"PATH": os.environ["PATH"], "SUDO_UID": str(NOBODY.pw_uid), **environment},
-        capture_output=True,
-        text=True,
+    library = str(REPOSITORY / "tests/node_library")
+    return warm_python((python,), library).run(
+        CODE,
+        ["-c", library, str(root), json.dumps(arguments)],
+        {"PATH": os.environ["PATH"], "SUDO_UID": str(NOBODY.pw_uid), **environment},
         timeout=120,
-        cwd="/",
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.names import find_card
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host, pins_from
 from conftest import REPOSITORY
+from gpu_plan_program import PROGRAM, ask
 from gpuwright.gpu.devices import NAMES, describe_device
 from test_plan_questions import MATRIX
 
@@ -75,13 +76,9 @@ def test_the_playbook_refuses(tmp_path: Path, arguments: list[str], words: str) 
     assert words in " ".join(done.stdout.split())
 
 
-def ask(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(REPOSITORY / "tools/gpu-plan"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
 def test_the_command_prints_json_and_nothing_else() -> None:
-    done = ask("Tesla V100-PCIE-16GB", "--json")
+    command = [sys.executable, str(PROGRAM), "Tesla V100-PCIE-16GB", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
     plan = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (0, "")
     assert (plan["driver"]["stream"], plan["pytorch"]["locked"]) == ("580-dkms", True)

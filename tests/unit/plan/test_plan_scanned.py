@@ -14,6 +14,7 @@ import healthy_node
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.scanned import nearest, scanned_host
 from conftest import REPOSITORY
+from gpu_plan_program import ask
 from gpuwright.doctor.scan import examine, scope
 from gpuwright.verdict.check import STANDARD
 from gpuwright.verdict.report import make_report
@@ -44,11 +45,6 @@ def put(folder: Path, record: Any) -> Path:
     file = folder / "scan.json"
     file.write_text(record if isinstance(record, str) else json.dumps(record))
     return file
-
-
-def ask(*arguments: object, stdin: str = "") -> subprocess.CompletedProcess:
-    command = [sys.executable, str(REPOSITORY / "tools/gpu-plan"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, input=stdin)
 
 
 def test_a_scan_answers_what_would_fit_its_machine(tmp_path):

@@ -286,7 +286,7 @@ def test_the_program_counts_what_it_records_and_lists_it(doctor, node, folder): 
         done = doctor("--level", "quick", "--record", "900")
         assert done.returncode == 1
     assert "WARN gpu.strikes: " in done.stdout
-    told = doctor("--strikes", user=65534, group=65534, extra_groups=[])
+    told = doctor("--strikes", user=65534)
     assert told.returncode == 0 and "failed in 3 boots" in told.stdout and "gpu.link_width 3 times" in told.stdout
     kept = json.loads((node.folder / strikes.PATH[1:]).read_text())
     assert kept["cards"][0]["counts"] == {"gpu.link_width": 3}

@@ -108,7 +108,7 @@ def test_what_is_kept_of_it(doctor, node, lanes):  # noqa: F811
     assert (given["id"], given["user"], given["uid"], given["cards"]) == ("gpu.link_width", "root", 0, ["0000:3b:00"])
     assert given["boot_id"] == "7c9e6679-7425-40de-944b-e07fc1f90ae7" and given["uptime_s"] == 100.0
     assert given["message"].startswith("0000:3b:00.0: ") and given["until"] > given["when"]
-    listed = doctor("--acknowledgements", user=65534, group=65534, extra_groups=[])
+    listed = doctor("--acknowledgements", user=65534)
     assert listed.returncode == 0 and listed.stdout.startswith("gpu.link_width: in force\n  until ")
     assert "by root (uid 0)" in listed.stdout and "new riser ordered, ticket 4711" in listed.stdout
     # The same thing again replaces it.
@@ -151,7 +151,7 @@ def test_what_is_refused(doctor, node, arguments, words):  # noqa: F811
 @pytest.mark.parametrize("arguments", [GIVE, ("--withdraw", "gpu.link_width")])
 def test_only_root_may(doctor, node, lanes, arguments):  # noqa: F811
     lanes(8)
-    done = doctor(*arguments, user=65534, group=65534, extra_groups=[])
+    done = doctor(*arguments, user=65534)
     assert (done.returncode, done.stdout) == (2, "") and "only root may do that: run it with sudo" in done.stderr
     assert not (node.folder / PATH[1:]).exists()
 

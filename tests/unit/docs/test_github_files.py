@@ -84,21 +84,24 @@ def test_ci_tries_the_pythons_that_the_controller_may_have() -> None:
     assert "--privileged" in jobs["molecule"]["container"]["options"]
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("      - run: make lint\n        timeout-minute: 3", 'unexpected key "timeout-minute"'),
-        ("      - run: echo ${{ github.event.issue.title }}", "potentially untrusted"),
-        ("      - run: make ${{ matrix.target }}", 'property "target" is not defined'),
-    ],
-)
-def test_actionlint_finds_what_it_is_there_for(tmp_path: Path, line: str, words: str) -> None:
-    file = tmp_path / "ci.yml"
+BROKEN = [
+    ("      - run: make lint\n        timeout-minute: 3", 'unexpected key "timeout-minute"'),
+    ("      - run: echo ${{ github.event.issue.title }}", "potentially untrusted"),
+    ("      - run: make ${{ matrix.target }}", 'property "target" is not defined'),
+]
+
+
+def test_actionlint_finds_what_it_is_there_for(tmp_path: Path) -> None:
     text = WORKFLOWS[0].read_text()
     assert "      - run: make lint" in text
-    file.write_text(text.replace("      - run: make lint", line))
-    found = actionlint.findings([file, WORKFLOWS[1]])
-    assert len(found) == 1 and found[0].startswith(f"{file}:") and words in found[0]
+    files = [tmp_path / f"{number}.yml" for number in range(len(BROKEN))]
+    for file, (line, _words) in zip(files, BROKEN, strict=True):
+        file.write_text(text.replace("      - run: make lint", line))
+    found = actionlint.findings([*files, WORKFLOWS[1]])
+    assert len(found) == len(BROKEN), found
+    for file, (_line, words) in zip(files, BROKEN, strict=True):
+        (said,) = [one for one in found if one.startswith(f"{file}:")]
+        assert words in said
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ from ansible.plugins.callback import CallbackBase
 from ansible.utils.color import stringc
 from ansible_collections.gpuwright.node.plugins.filter.reach_failure import reach_failure
 from ansible_collections.gpuwright.node.plugins.plugin_utils.screen import run_log
-from ansible_collections.gpuwright.node.plugins.plugin_utils.started import first_callback
+from ansible_collections.gpuwright.node.plugins.plugin_utils.started import first_callback, is_own_playbook
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import (
     check_mode,
     command,
@@ -46,6 +46,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import (
     layout,
     plans,
     rows,
+    unfinished,
     words,
 )
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.heartbeat import Heartbeat
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from ansible.executor.stats import AggregateStats
     from ansible.executor.task_result import TaskResult
     from ansible.inventory.host import Host
+    from ansible.playbook import Playbook
     from ansible.playbook.play import Play
     from ansible.playbook.task import Task
 
@@ -85,6 +87,7 @@ class CallbackModule(CallbackBase):
         self._hosts: dict[str, rows.Host] = {}
         self._selected: set[str] = set()
         self._play: Play | None = None
+        self._own_playbook = False
         self._task_names: dict[str, str] = {}
         self._reports: dict[str, str] = {}
         self._page = ""
@@ -113,6 +116,9 @@ class CallbackModule(CallbackBase):
 
     def _host(self, result: TaskResult) -> rows.Host:
         return self._hosts.setdefault(result._host.get_name(), rows.Host())
+
+    def v2_playbook_on_start(self, playbook: Playbook) -> None:
+        self._own_playbook = is_own_playbook(playbook._file_name)
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
         self._play = play
@@ -257,10 +263,16 @@ class CallbackModule(CallbackBase):
         if run_log.current and run_log.current.path:
             self._say(f"Log: {run_log.current.path}")
             run_log.current.named = True
+        if self._own_playbook and not stats.processed:
+            # Ansible ends such a run as a success, and has no other way for a plug-in to say that it is none.
+            sys.exit(unfinished.NOTHING_DONE)
 
     def _say_end(self, stats: AggregateStats) -> None:
         if self._whole_run:
             self._say("GPU nodes: nothing was done on any of them; the reason is given above, once for all of them.")
+            return
+        if self._own_playbook and not stats.processed:
+            self._say(unfinished.nothing_done(context.CLIARGS))
             return
         hosts = {name: self._hosts.get(name, rows.Host()) for name in stats.processed}
         verifying = any(host.verdict is not None for host in hosts.values())
@@ -288,6 +300,8 @@ class CallbackModule(CallbackBase):
         own = self._play is None or command.GROUP in self._play.hosts
         for line in [*self._report_lines(stats), *go_on.lines(nodes, self._selected, own)]:
             self._say(line)
+        if context.CLIARGS.get("step"):
+            self._say(unfinished.STEPS)
         if check:
             self._say("Check mode: nothing was changed, and verdicts are not enforced.")
 

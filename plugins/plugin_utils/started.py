@@ -18,6 +18,11 @@ def told(text: str) -> str:
     return as_started(text, STARTED_AS)
 
 
+def is_own_playbook(file: str) -> bool:
+    """Whether this is a playbook of the toolkit, and not one of a site's own that uses its roles or callbacks."""
+    return Path(file).resolve().is_relative_to(ROOT)
+
+
 def report_folder() -> Path:
     """Where reports and logs go by default: beside site.yml, or where ansible-playbook was started.
 

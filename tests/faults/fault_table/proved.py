@@ -118,6 +118,9 @@ ROWS = (
     Proved("bundle.image", "a container image that cannot be loaded", "a half of an archive", "no bundle is signed",
            "tests/unit/bundle/test_bundle_images.py::test_what_cannot_be_loaded_is_named[half]"),
     # Looking for drift.
+    Proved("run.no_task", "a misspelt task, a step that nobody agrees to, tags that leave nothing",
+           "`--start-at-task`, `--step`, `--skip-tags`", NOTHING,
+           "tests/unit/playbooks/test_nothing_done.py::test_a_run_without_a_task_is_no_success", 1),
     Proved("drift.check", "a search for drift that would change hosts", "no `--check`", NOTHING,
            f"{DRIFT}::test_without_check_mode_it_refuses_and_names_the_command", 1),
     Proved("drift.start_at", "a search for drift that begins in the middle", "`--start-at-task`", NOTHING,

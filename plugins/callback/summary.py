@@ -318,7 +318,10 @@ class CallbackModule(CallbackBase):
             self._say(f"In full: {path}" if path else "The same run with fewer hosts (-l) shows it in full.")
 
     def _say_left_out(self) -> None:
-        """If the run did not reach its end: only which hosts were left out, and why."""
+        """If the run did not reach its end: only that nothing was done, or which hosts were left out, and why."""
+        # With --step and no input, ansible-core ends like this since 2.19.
+        if self._own_playbook and context.CLIARGS.get("step") and not self._hosts:
+            self._say(unfinished.nothing_done(context.CLIARGS))
         nodes = rows.left_out(self._hosts)
         if nodes:
             self._say_table(nodes, untouched=False)

@@ -66,11 +66,13 @@ files:
   returned: when downloaded
 """
 
+import contextlib
 import os
 import shutil
 from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.respawn import has_respawned, respawn_module
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.bundle_files import digest_of, free_bytes
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.bundle_packages import (
     PackagesError,
@@ -80,6 +82,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.bundle_pac
     rows_of,
     write_repository,
 )
+from ansible_collections.gpuwright.node.plugins.module_utils.sources.ask_dnf import python_of_dnf
 
 try:
     import dnf
@@ -88,6 +91,14 @@ try:
     import dnf.rpm
 except ImportError:
     dnf = None
+
+
+def go_on_with_dnf() -> None:
+    """Start again under the Python that dnf runs with: since 2.17, Ansible chooses the newest that a host has."""
+    with contextlib.suppress(OSError):
+        python = python_of_dnf()
+        if not has_respawned():
+            respawn_module(python)
 
 
 def listing(folder: str) -> Dict[str, Any]:
@@ -146,6 +157,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     if dnf is None:
+        go_on_with_dnf()
         module.fail_json(
             msg="This machine has no dnf for its Python, so it cannot get packages for a bundle. [bundle.builder]"
         )

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ansible import constants as C
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.parsing.ajson import AnsibleJSONEncoder
@@ -17,6 +18,7 @@ from ansible_collections.gpuwright.node.plugins.action.gpu_plan import planned
 from ansible_collections.gpuwright.node.plugins.filter.variables import problems_by_roles
 from ansible_collections.gpuwright.node.plugins.lookup import settled
 from ansible_collections.gpuwright.node.plugins.lookup.asked import asked
+from ansible_collections.gpuwright.node.plugins.module_utils.sources.ask_dnf import PYTHONS
 from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_rows as rows_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.use import found_in_bundle
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import (
@@ -35,6 +37,8 @@ SPEC: dict[str, Any] = {
 }
 # Of a module's answer, beside its facts: what Ansible shows, and how it counts what was run on the node.
 OF_ANSWER = ("warnings", "deprecations", "invocation")
+# Ansible's setting of which Pythons it looks for on a host, first to last, and a host's own variable for it.
+DISCOVERED, OF_HOST = "INTERPRETER_PYTHON_FALLBACK", "ansible_interpreter_python_fallback"
 # Variables with this prefix are of the whole toolkit.
 OF_ALL = "gpuwright"
 
@@ -108,7 +112,7 @@ class ActionModule(ActionBase):
         try:
             # Where ssh fails while a module is sent, its reason may be lost to a broken pipe; nothing is sent here.
             self._low_level_execute_command("true", sudoable=False)
-            answer = self._execute_module("gpuwright.node.gpu_probe", options, task_vars=self._known)
+            answer = self._execute_module("gpuwright.node.gpu_probe", options, task_vars=self._with_pythons())
         except AnsibleConnectionFailure as error:
             # Ansible leaves a host out that does not answer, and ends with 4; where one host stops all, it gets a row.
             if not self._stops_all():
@@ -126,6 +130,15 @@ class ActionModule(ActionBase):
             return kept
         self._rows.append(rows_of.contact_row(answer, self._of_inventory()))
         return {**kept, "probe": answer}
+
+    def _with_pythons(self) -> dict[str, Any]:
+        """The host's variables, by which Ansible discovers the system's own Python, unless a site has its own list.
+
+        Since 2.17, it takes the newest, which is another one once a run has installed it: without the bindings of dnf,
+        rpm or apt, and without what the module for pip imports.
+        """
+        pythons, origin = C.config.get_config_value_and_origin(DISCOVERED, variables=self._known)
+        return self._known if origin != "default" else {**self._known, OF_HOST: [*PYTHONS, *pythons]}
 
     def _decide(self) -> None:
         """The plan, what a bundle has for it, and which roles have nothing to do."""

@@ -56,7 +56,7 @@ class NoDnf(OSError):
 
 def ask(run: RunProgram = run_bounded) -> Answer:
     """OSError if dnf does not answer; `NoDnf` if there is none."""
-    done = run([_python(), "-c", PROGRAM], SECONDS)
+    done = run([python_of_dnf(), "-c", PROGRAM], SECONDS)
     try:
         if done.rc != 0:
             raise ValueError(done.problem or (done.stderr.strip().splitlines() or ["no reason"])[-1][:300])
@@ -67,8 +67,8 @@ def ask(run: RunProgram = run_bounded) -> Answer:
         raise OSError(f"dnf cannot say which repositories it has: {error}")
 
 
-def _python() -> str:
-    """The Python in dnf's own first line."""
+def python_of_dnf() -> str:
+    """The Python in dnf's own first line, which has its bindings: another may be newer. OSError, `NoDnf`."""
     program = find_program("dnf")
     if program is None:
         raise NoDnf("there is no dnf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 from itertools import pairwise
@@ -117,3 +118,10 @@ def test_the_pages_name_the_pythons_and_the_core_that_are_pinned() -> None:
     assert f"ansible-core {core}" in SUPPORT
     matrix = yaml.safe_load((REPOSITORY / ".github/workflows/ci.yml").read_text())["jobs"]["unit"]["strategy"]["matrix"]
     assert [", ".join(matrix["python"]) in row[1] for row in rows("Everything else")].count(True) == 1
+
+
+def test_a_collection_has_none_of_the_tests_but_those_of_galaxy() -> None:
+    ignored = yaml.safe_load((REPOSITORY / "galaxy.yml").read_text())["build_ignore"]
+    there = {f"tests/{path.name}" for path in (REPOSITORY / "tests").iterdir() if path.name != "__pycache__"}
+    passed_on = {name for name in there if not any(fnmatch.fnmatch(name, pattern) for pattern in ignored)}
+    assert passed_on == {"tests/config.yml", "tests/sanity"}

@@ -16,8 +16,12 @@ CORPUS ?= tests/unit/data
 # Molecule and Ansible look for their programs in PATH.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint unit trainer molecule hardened el9 el10 debian13 page deep guards findings archives plays-fleet plays-node test-turn test-all faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-page bench-trainer gpu-bench trainer-wheel fleet-up fleet-down \
-  venv packages docs picture checks-tried lock matrix-check matrix-refresh clean gpu-evidence test-cores
+.PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint \
+  unit trainer molecule hardened el9 el10 debian13 page deep guards findings archives plays-fleet plays-node test-turn test-all \
+  faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm \
+  test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-page bench-trainer gpu-bench \
+  trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean \
+  gpu-evidence test-cores core-2.16 core-2.17 core-2.18 core-2.19 core-2.20 core-2.21
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,8 +121,11 @@ interrupt-all: venv packages ## slower, for a release: every fault at every long
 test-world: venv ## slower: the main job under difficult but normal conditions (umask, sudo, proxy, mirror, IPv6, clock ...), each listed with what was seen
 	@$(RUN) world
 
-test-cores: venv ## slower: every ansible-core that is claimed, on hosts of EL 9 and Debian 12; about ten minutes each (CORE=2.19 chooses)
+test-cores: venv ## slower: every ansible-core that is claimed, on hosts of EL 9 and Debian 12; about ten minutes each (CORE=2.19 or make core-2.19: one)
 	@$(RUN) cores
+
+core-2.16 core-2.17 core-2.18 core-2.19 core-2.20 core-2.21: venv
+	@$(RUN) $@
 
 test-real: venv ## slower: Debian 12 with NVIDIA's real packages from Debian's archive (2.5 GB), and from NVIDIA's repository
 	@$(RUN) real

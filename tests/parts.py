@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cores.releases_of_core import RELEASES
+
 # Seconds from the start of `.ci/run` to its end: where everything is downloaded and built, and where nothing is.
 MOST_WARM, MOST_COLD = 30 * 60, 60 * 60
 # How many a commit chooses.
@@ -32,19 +34,29 @@ class Part:
     megabytes: int = 0
 
 
+def core(minor: str, first: int = 60, megabytes: int = 15) -> Part:
+    return Part(f"core-{minor}", f"the collection under ansible-core {RELEASES[minor]}", 600, first, megabytes)
+
+
 # Neighbours run together: a long one beside a short one. A part more or less changes which ones a commit has.
 PARTS = (
     Part("hardened", "every variable changed, on a hardened EL 8", 420),
+    core("2.16"),
     Part("archives", "what apt would install of Debian's archives today", 100),
     Part("el9", "EL 9, from bare to verified and once more", 240),
+    core("2.17"),
     Part("el10", "EL 10, from bare to verified and once more", 240, 240, 3106),
     Part("debian13", "Debian 13, from bare to verified and once more", 400, 300, 3270),
+    core("2.18"),
     Part("page", "the fleet's page in a browser", 120, 180, 300),
     Part("plays-fleet", "plays over several hosts: rollouts, drains, the words of a run", 300),
+    core("2.19"),
     Part("interruptions", "three interrupted runs, each repaired by a plain one", 300),
     Part("guards", "each guard taken out, and its test failing", 130),
     Part("deep", "mutants of the checks, damaged answers, every card", 540),
+    core("2.20", 200, 140),
     Part("plays-node", "plays and programs of one host: repositories, environments, locks, gates", 300),
+    core("2.21", 200, 140),
 )
 # Files of tests/unit that mostly run whole playbooks, or pip: 5 to 80 processor seconds each, together 60 % of what all
 # of tests/unit take. So they are parts; `make plays-fleet plays-node` runs them on any commit.

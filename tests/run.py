@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import parts
+from cores import releases_of_core
+from cores.releases_of_core import RELEASES
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RESULTS = REPOSITORY / ".fleet" / "results"
@@ -294,10 +296,15 @@ def world(suite: Suite) -> None:
         pytest_suite(suite, "world", sys.executable, "tests/world")
 
 
-def cores(suite: Suite) -> None:
-    """The installed artefact under each ansible-core that it claims, or under those that CORE names."""
-    if fleet_ready(suite):
-        pytest_suite(suite, "cores", sys.executable, "tests/cores")
+def core(minor: str) -> Callable[[Suite], None]:
+    """The installed artefact under one release of ansible-core."""
+
+    def under(suite: Suite) -> None:
+        if fleet_ready(suite):
+            os.environ["CORE"] = minor
+            pytest_suite(suite, suite.kind, sys.executable, "tests/cores")
+
+    return under
 
 
 def container(suite: Suite) -> None:
@@ -362,7 +369,7 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "guards": guards,
     "faults": faults,
     "world": world,
-    "cores": cores,
+    **{f"core-{minor}": core(minor) for minor in RELEASES},
     "container": container,
     "schedulers": schedulers,
     "real": real,
@@ -374,7 +381,8 @@ SUITES: dict[str, Callable[[Suite], None]] = {
 }
 NEEDS_FLEET = (
     *("molecule", "collection", "hardened", "el9", "el10", "debian13", "interruptions"),
-    *("faults", "world", "cores", "real", "systems", "container", "schedulers"),
+    *(f"core-{minor}" for minor in RELEASES),
+    *("faults", "world", "real", "systems", "container", "schedulers"),
 )
 # `all`: one round after the other, and in a round its chains at once, each of which runs one kind after the other. A
 # kind with hosts waits for them so often that it leaves half a core and more. What takes longer is a part of
@@ -437,6 +445,11 @@ def turn() -> list[Suite]:
     return done
 
 
+def cores() -> list[Suite]:
+    """Each ansible-core that is claimed, or those that CORE names."""
+    return [run_kind(f"core-{minor}") for minor in releases_of_core.chosen(os.environ.get("CORE", ""))]
+
+
 def everything() -> list[Suite]:
     """Each kind, but those that have passed on this state of the tree before."""
     kept, state = RESULTS / "everything.json", state_of_tree()
@@ -465,7 +478,12 @@ def state_of_tree() -> str:
     return f"{parts.commit_of(REPOSITORY)} {hashlib.sha256(b''.join(changed)).hexdigest()}"
 
 
-MORE_THAN_ONE: dict[str, Callable[[], list[Suite]]] = {"all": whole, "turn": turn, "everything": everything}
+MORE_THAN_ONE: dict[str, Callable[[], list[Suite]]] = {
+    "all": whole,
+    "turn": turn,
+    "cores": cores,
+    "everything": everything,
+}
 
 
 def main(wanted: str) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,17 +16,33 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from releases_of_core import PINNED, Core, chosen, made
+from controllers import Core, made
+from kept_drift import KeptDrift, hosts, key
+from releases_of_core import PINNED, chosen
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FLEET = [sys.executable, "tests/fleet/fleet"]
-STATE = REPOSITORY / ".fleet/cores"
+# Each choice of releases has a fleet of its own, so that several can be tried side by side.
+NAME = "-".join(["cores", *os.environ.get("CORE", "").replace(".", "-").split(",")]).strip("-")
+STATE = REPOSITORY / ".fleet" / NAME
+# All that Ansible printed; the state of the fleet goes away with it.
+LOG = REPOSITORY / f".fleet/results/{NAME}.log"
 # EL 9 is installed from a bundle, which el9-02 gets the packages for; Debian 12 from its mirrors.
 NODE, BUILDER, DEBIAN, EL8 = "el9-01", "el9-02", "deb12-11", "a5-71"
 NODES = f"{NODE},{DEBIAN}"
 SECONDS = 1800
-# As AWX, or a colleague: another container of this machine, whose processes nobody sees from here.
-ELSEWHERE = ["unshare", "--pid", "--fork", "--mount-proc"]
+# A newer Python on a host, as many have, which since 2.17 Ansible would use: it has no bindings of dnf, rpm or apt, nor
+# anything else that is not Python's own. It tells what root ran under it.
+NEWER = "/usr/local/bin/python3.12"
+TOLD = "/root/newer-python"
+MAKE_NEWER = f"""
+cat >{NEWER} <<'END'
+#!/bin/sh
+[ "$(id -u)" != 0 ] || echo "$@" >>{TOLD}
+exec "$(command -v /usr/libexec/platform-python || echo /usr/bin/python3)" -S "$@"
+END
+chmod 755 {NEWER}
+"""
 
 
 @dataclass
@@ -60,13 +78,13 @@ class Site:
     collections: Path
     inventory: Path
 
-    def play(self, name: str, *arguments: str, prefix: list[str] | None = None) -> Run:
-        command = [*(prefix or []), str(self.core.programs / "ansible-playbook"), f"gpuwright.node.{name}"]
-        command += ["-i", str(self.inventory), *arguments]
-        with (STATE / "ansible.log").open("ab+") as log:
+    def play(self, name: str, *arguments: str, elsewhere: bool = False) -> Run:
+        words = (f"gpuwright.node.{name}", "-i", str(self.inventory), *arguments)
+        command = self.core.command("ansible-playbook", *words, folder=self.folder, elsewhere=elsewhere)
+        with LOG.open("ab+") as log:
             log.write(f"\n$ {' '.join(command)}   # ansible-core {self.core.version}\n".encode())
             log.flush()
-            start = log.tell()
+            start, begun = log.tell(), time.monotonic()
             done = subprocess.run(
                 command,
                 cwd=self.folder,
@@ -76,6 +94,7 @@ class Site:
                 stdout=log,
                 stderr=log,
             )
+            log.write(f"# {name}: exit {done.returncode} after {time.monotonic() - begun:.0f} s\n".encode())
             log.seek(start)
             return Run(done.returncode, log.read().decode())
 
@@ -101,12 +120,41 @@ def on_host(host: str, script: str) -> str:
     return done.stdout.strip()
 
 
+def rows(hosts: dict[str, Any]) -> dict[str, Any]:
+    """What a record of drift says of each host, without what differs from one look to the next."""
+    return {
+        name: {
+            "status": host["status"],
+            "verdict": host["verdict"],
+            "differences": sorted(str(sorted(row.items())) for row in host["differences"]),
+            "unknown": sorted(str(sorted(row.items())) for row in host["unknown"]),
+        }
+        for name, host in hosts.items()
+    }
+
+
+@dataclass
+class Fleet:
+    """Four hosts: bare hosts for one release after the other."""
+
+    bare: bool = False
+
+    def reset(self) -> None:
+        """Hosts as their image has them, in seconds."""
+        names = ",".join((NODE, BUILDER, DEBIAN, EL8))
+        subprocess.run([*FLEET, "reset", "--fleet", NAME, "--hosts", names], cwd=REPOSITORY, check=True)
+        self.bare = True
+
+
 @pytest.fixture(scope="session")
-def fleet() -> Iterator[None]:
-    """The fleet `cores`, up for all tests, away afterwards."""
-    subprocess.run([*FLEET, "up", "--fleet", "cores"], cwd=REPOSITORY, check=True)
-    yield
-    subprocess.run([*FLEET, "down", "--fleet", "cores"], cwd=REPOSITORY, check=True)
+def fleet() -> Iterator[Fleet]:
+    """Up and bare for the first release that is tried, away after the last one."""
+    LOG.parent.mkdir(parents=True, exist_ok=True)
+    LOG.unlink(missing_ok=True)
+    found = Fleet()
+    found.reset()
+    yield found
+    subprocess.run([*FLEET, "down", "--fleet", NAME], cwd=REPOSITORY, check=True)
 
 
 @pytest.fixture(scope="session")
@@ -124,7 +172,7 @@ def artefact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def inventory(fleet: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def inventory(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The fleet's own, where EL 9 has no folder of wheels, and one host makes bundles."""
     folder = tmp_path_factory.mktemp("inventory")
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")], check=True)
@@ -158,25 +206,42 @@ def bundled(inventory: Path) -> Bundled:
 
 
 def installed(core: Core, artefact: Path, inventory: Path, folder: Path) -> Site:
+    """The folder of somebody who has installed the collection with this release."""
     collections = folder / "collections"
-    galaxy = [str(core.programs / "ansible-galaxy"), "collection", "install", "--offline", "-p", str(collections)]
+    words = ("collection", "install", "--offline", "-p", str(collections), str(artefact))
+    galaxy = core.command("ansible-galaxy", *words, folder=folder)
     alone = environment(collections) | {"ANSIBLE_HOME": str(folder / "home")}
-    subprocess.run([*galaxy, str(artefact)], cwd=folder, env=alone, check=True, capture_output=True, timeout=300)
+    done = subprocess.run(galaxy, cwd=folder, env=alone, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
     return Site(core, folder, collections, inventory)
 
 
 @pytest.fixture(scope="session", params=chosen(os.environ.get("CORE", "")))
 def site(
-    request: pytest.FixtureRequest, artefact: Path, inventory: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    fleet: Fleet,
+    artefact: Path,
+    inventory: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Site:
-    """A release of ansible-core, and bare hosts for it."""
+    """A release of ansible-core, bare hosts for it, and no bundle that another release has made."""
     core = made(request.param)
     found = installed(core, artefact, inventory, tmp_path_factory.mktemp(f"core-{request.param}-"))
-    subprocess.run([*FLEET, "reset", "--fleet", "cores"], cwd=REPOSITORY, check=True)
+    shutil.rmtree(inventory.with_name("bundle"), ignore_errors=True)
+    if not fleet.bare:
+        fleet.reset()
+    fleet.bare = False
+    for name in (NODE, BUILDER, DEBIAN):
+        on_host(name, MAKE_NEWER)
     return found
 
 
 @pytest.fixture(scope="session")
-def pinned(artefact: Path, inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The release that `make venv` installs, to compare with."""
-    return installed(made(PINNED), artefact, inventory, tmp_path_factory.mktemp("pinned"))
+def drift_of_bare_hosts(artefact: Path, inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> KeptDrift:
+    """What the release that `make venv` installs finds on the same hosts while they are bare."""
+
+    def ask() -> dict[str, Any]:
+        pinned = installed(made(PINNED), artefact, inventory, tmp_path_factory.mktemp("pinned"))
+        return rows(pinned.drift()[1])
+
+    return KeptDrift(key(artefact, hosts((NODE, DEBIAN), STATE, REPOSITORY)), ask)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -19,6 +20,7 @@ sys.path[:0] = [str(TESTS)]
 
 import parts  # noqa: E402
 import run  # noqa: E402
+from cores.releases_of_core import RELEASES  # noqa: E402
 
 ALL = {part.kind for part in parts.PARTS}
 SHORT = ("el9", "el10", "debian13")
@@ -61,6 +63,17 @@ def test_a_part_is_none_of_what_make_test_runs_and_can_be_run_alone() -> None:
     makefile = (TESTS.parent / "Makefile").read_text()
     targets = {word for line in makefile.splitlines() if line[:1].islower() for word in line.partition(":")[0].split()}
     assert not in_make_test & ALL and set(run.SUITES) > ALL and targets >= ALL
+
+
+def test_each_target_is_known_as_one_that_makes_no_file() -> None:
+    lines = (TESTS.parent / "Makefile").read_text().replace("\\\n", " ").splitlines()
+    (phony,) = [line.partition(":")[2].split() for line in lines if line.startswith(".PHONY:")]
+    heads = [line.partition(":")[0] for line in lines if re.match(r"[a-z0-9.\- ]+:( |$)", line)]
+    assert sorted(phony) == sorted({word for head in heads for word in head.split()})
+
+
+def test_each_release_of_ansible_core_that_is_claimed_is_a_part() -> None:
+    assert {kind.removeprefix("core-") for kind in ALL if kind.startswith("core-")} == set(RELEASES)
 
 
 def test_what_unit_leaves_out_is_in_one_part_and_is_there() -> None:

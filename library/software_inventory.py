@@ -138,7 +138,7 @@ def differs(folder: str, row: List[str]) -> bool:
         size = os.stat(os.path.join(folder, row[0])).st_size
     except OSError:
         return True
-    return row[2].isdigit() and size != int(row[2])
+    return row[2].isdecimal() and size != int(row[2])
 
 
 def read_environment(path: str, current: bool, unread: List[str]) -> Dict[str, Any]:

@@ -166,7 +166,7 @@ def driver_news(matrix: dict[str, Any], address: str, day: str) -> Iterator[News
         raise repository_index.NoAnswerError("it names no branches")
     last = max(matrix["drivers"], key=int)
     for branch, details in sorted(releases.items()):
-        if not (branch.isdigit() and isinstance(details, dict) and isinstance(details.get("driver_info"), list)):
+        if not (branch.isdecimal() and isinstance(details, dict) and isinstance(details.get("driver_info"), list)):
             raise repository_index.NoAnswerError(f"what it says of branch {branch[:20]!r} cannot be read")
         found = [str(entry.get("release_version", "")) for entry in details["driver_info"] if isinstance(entry, dict)]
         known = matrix["released"]["driver_version"].get(branch)
@@ -193,7 +193,7 @@ def repository_news(matrix: dict[str, Any], family: dict[str, Any]) -> Iterator[
     names = repository_index.packages(family["cuda_repository"]["url"], family["format"])
     prefix, title = family["cuda_package_prefix"], family["cuda_repository"]["id"]
     toolkits = {name[len(prefix) :].replace("-", ".") for name in names if name.startswith(prefix)}
-    toolkits = {name for name in toolkits if name.count(".") == 1 and name.replace(".", "").isdigit()}
+    toolkits = {name for name in toolkits if name.count(".") == 1 and name.replace(".", "").isdecimal()}
     flavours = {row["package"] for row in family["flavours"].values()}
     branches = {version.split(".")[0] for name in flavours for version in names.get(name, ())}
     for kind, found, known in (("cuda", toolkits, matrix["cuda"]), ("drivers", branches, matrix["drivers"])):

@@ -33,7 +33,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.Node:
-    quoted = text == "" or text.replace(".", "").isdigit() or text[:4] == datetime.date.today().strftime("%Y")
+    quoted = text == "" or text.replace(".", "").isdecimal() or text[:4] == datetime.date.today().strftime("%Y")
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if quoted else None)
 
 

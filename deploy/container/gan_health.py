@@ -32,7 +32,7 @@ def start_of_process(stat: str, uptime_s: float, now: float, ticks_per_s: int) -
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments or len(arguments) > 2 or not all(word.isdigit() for word in arguments[1:]):
+    if not arguments or len(arguments) > 2 or not all(word.isdecimal() for word in arguments[1:]):
         print("usage: gan-health RUN_FOLDER [SECONDS]", file=sys.stderr)
         return 2
     folder, limit = Path(arguments[0]), int(arguments[1]) if len(arguments) == 2 else SECONDS

@@ -124,7 +124,7 @@ def leftovers() -> list[tuple[str, list[int]]]:
     found = []
     for name, inode in _markers():
         pid, _dash, started = name.removeprefix(prefix).partition("-")
-        if name.startswith(prefix) and pid.isdigit() and not _lives(int(pid), started):
+        if name.startswith(prefix) and pid.isdecimal() and not _lives(int(pid), started):
             found.append((f"pid {pid}", _holders(inode)))
     return sorted(found)
 

@@ -172,7 +172,7 @@ def parse(arguments: Optional[Sequence[str]], pyz_version: str = "") -> argparse
 
 def positive(text: str) -> int:
     """A whole number above 0, for argparse."""
-    if not (text.isdigit() and int(text) > 0):
+    if not (text.isdecimal() and int(text) > 0):
         raise argparse.ArgumentTypeError("expected seconds, a whole number above 0")
     return int(text)
 

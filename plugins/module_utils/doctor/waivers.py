@@ -153,7 +153,7 @@ def _name_of(uid: int) -> str:
 
 
 def _number(text: Optional[str], otherwise: int) -> int:
-    return int(text) if text and text.isdigit() and len(text) < 11 else otherwise
+    return int(text) if text and text.isdecimal() and len(text) < 11 else otherwise
 
 
 def _withdraw(name: str, root: str) -> None:

@@ -202,7 +202,7 @@ def only_own(
 
 def _is_system(line: str) -> bool:
     number = line.partition(":")[0]
-    return number.isdigit() and int(number) < FIRST_PERSON
+    return number.isdecimal() and int(number) < FIRST_PERSON
 
 
 def _kept_before(root: str) -> List[str]:

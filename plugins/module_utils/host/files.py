@@ -70,7 +70,7 @@ def read_text(root: str, path: str) -> "Optional[str]":
 
 
 def is_digits(text: str, most: int) -> bool:
-    """Whether the text is 1 to `most` decimal digits; str.isdigit() also accepts digits of other scripts."""
+    """Whether the text is 1 to `most` decimal digits; str.isdecimal() also accepts digits of other scripts."""
     return 0 < len(text) <= most and not text.strip("0123456789")
 
 

@@ -22,7 +22,7 @@ CAP_SYS_PTRACE = 19
 
 def process_ids(root: str = "/") -> List[int]:
     """Ids of the processes that /proc shows, ascending; without those that are hidden (see `why_hidden`)."""
-    return sorted(int(name) for name in names_in(root, "/proc") if name.isdigit())
+    return sorted(int(name) for name in names_in(root, "/proc") if name.isdecimal())
 
 
 def why_hidden(root: str = "/", groups: Optional[Collection[int]] = None, privileged: Optional[bool] = None) -> str:

@@ -30,7 +30,7 @@ def _rank(parts: List[str], index: int) -> Tuple[int, int, str]:
         return (0, 0, "")
     if part == "^":
         return (2, 0, "")
-    if part.isdigit():
+    if part.isdecimal():
         return (4, int(part), "")
     return (3, 0, part)
 

@@ -77,7 +77,7 @@ def _in_cuda_order(
 ) -> "List[Gpu]":
     """`visible`, with unknown nodes if CUDA may number the GPUs in an order other than PCI order."""
     order = decision.environment["CUDA_DEVICE_ORDER"]
-    by_number = listed is None or any(word.strip().isdigit() for word in listed.split(","))
+    by_number = listed is None or any(word.strip().isdecimal() for word in listed.split(","))
     if len(gpus) < 2 or not by_number:
         return visible
     if order != "PCI_BUS_ID":

@@ -244,7 +244,7 @@ def fits(wanted: str, installed: str) -> bool:
 
 def _spelled(version: str) -> Tuple[List[str], str]:
     public, _plus, local = version.lower().lstrip("v").partition("+")
-    parts = [str(int(part)) if part.isdigit() else part for part in re.findall(r"[0-9]+|[a-z]+", public)]
+    parts = [str(int(part)) if part.isdecimal() else part for part in re.findall(r"[0-9]+|[a-z]+", public)]
     while parts and parts[-1] == "0":
         parts.pop()
     return parts, re.sub(r"[-_.]", ".", local)

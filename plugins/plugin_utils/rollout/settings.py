@@ -111,7 +111,7 @@ def _is_entry(one: Any) -> bool:
 def _whole(value: Any, least: int, most: int | None) -> bool:
     """`-e name=5` gives text, so digits count as a number; true and 5.0 do not."""
     if isinstance(value, bool) or not (
-        isinstance(value, int) or (isinstance(value, str) and value.isascii() and value.isdigit())
+        isinstance(value, int) or (isinstance(value, str) and value.isascii() and value.isdecimal())
     ):
         return False
     return least <= int(value) and (most is None or int(value) <= most)

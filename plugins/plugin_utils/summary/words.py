@@ -83,7 +83,7 @@ def fold_names(names: Iterable[str]) -> list[str]:
 
 def natural(name: str) -> list[tuple[int, int | str]]:
     """Key that sorts node-9 before node-10."""
-    return [(0, int(part)) if part.isascii() and part.isdigit() else (1, part) for part in re.split(r"([0-9]+)", name)]
+    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def _follows(before: str, name: str) -> bool:

@@ -61,7 +61,7 @@ def read_classes(text: str | None, count: int, classes: int) -> Tensor | None:
             raise UsageError(f"--classes {text}: this training run has none")
         return torch.arange(count) % classes if classes else None
     wanted = text.split(",")
-    if not all(part.strip().isdigit() and int(part) < classes for part in wanted):
+    if not all(part.strip().isdecimal() and int(part) < classes for part in wanted):
         raise UsageError(f"--classes {text!r}: expected numbers from 0 to {classes - 1}, such as 0,2")
     return torch.tensor([int(wanted[index % len(wanted)]) for index in range(count)])
 
@@ -71,7 +71,7 @@ def read_seeds(text: str) -> list[int]:
     seeds: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        if not first.isdecimal() or (dash and not last.isdecimal()):
             raise UsageError(f"--seeds {text!r}: expected whole numbers and ranges such as 3,5,8 or 0-63")
         span = range(int(first), int(last if dash else first) + 1)
         if not span or span[-1] >= 2**63 or len(seeds) + len(span) > MAX_SEEDS:

@@ -51,4 +51,4 @@ def run(options: argparse.Namespace) -> int:
 def processes_to_come() -> int:
     """How many gpu-job will start; a start by hand says nothing of it."""
     told = os.environ.get("GPU_JOB_RANKS", "")
-    return int(told) if told.isdigit() and int(told) else 1
+    return int(told) if told.isdecimal() and int(told) else 1

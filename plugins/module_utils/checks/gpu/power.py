@@ -120,7 +120,7 @@ def power_limit(readings: Evidence, expected: Evidence) -> Outcome:
     chosen = tuned_to(readings, "gpu_power_limit")
     if not chosen:
         return over_gpus(own_limit, "its default", "the card's own limit", restored_or_kept)(readings, expected)
-    if not chosen.isdigit():
+    if not chosen.isdecimal():
         raise Unreadable(f"gpu_power_limit in tuning.json is not a number of watts: {chosen!r}", "readings.tuning")
     fine = f"{chosen} W, as set in system_tuning"
     return over_gpus(lambda gpu: chosen_limit(gpu, int(chosen)), int(chosen), fine, lambda _gpus: TUNE)(

@@ -72,7 +72,7 @@ class Masker:
             return f"/home/home-{number}"
         if kind in ("serial", "guid") and re.fullmatch(r"0x[0-9A-Fa-f]+", value):
             return "0x{:0{}x}".format(number, len(value) - 2)
-        if kind == "serial" and value.isdigit():
+        if kind == "serial" and value.isdecimal():
             return str(number).zfill(len(value))
         return f"{kind}-{number}"
 
@@ -240,9 +240,9 @@ class Masker:
 
     def _is_word(self, value: str, kind: str) -> bool:
         if kind == "serial":
-            return not value.isdigit() or len(value) >= SHORTEST_DIGITS
+            return not value.isdecimal() or len(value) >= SHORTEST_DIGITS
         plain = value.lower()
-        is_ours = plain in self.vocabulary or NUMBERED.fullmatch(plain) or plain.isdigit()
+        is_ours = plain in self.vocabulary or NUMBERED.fullmatch(plain) or plain.isdecimal()
         return len(value) >= SHORTEST_WORD and not is_ours
 
     def _word(self, kind: str, found: Match[str]) -> str:
@@ -269,7 +269,7 @@ class Masker:
         found = []
         free = [word for word in words if self._is_word(word, self._words[word])]
         # A number with a point next to it is part of another number, such as a time.
-        numbers, names = [word for word in free if word.isdigit()], [word for word in free if not word.isdigit()]
+        numbers, names = [word for word in free if word.isdecimal()], [word for word in free if not word.isdecimal()]
         for chosen, form in ((names, "{}"), (numbers, r"(?<![0-9]\.){}(?!\.[0-9])")):
             if chosen:
                 any_of = form.format(f"(?:{'|'.join(self._form(word) for word in chosen)})")

@@ -87,7 +87,7 @@ def people(root: str) -> list:
     found = [("user", os.environ.get(name, "")) for name in LOGIN_NAMES]
     for line in (read_text(root, "/etc/passwd") or "").splitlines():
         fields = line.split(":")
-        if len(fields) < 7 or not fields[2].isdigit() or not FIRST_PERSON <= int(fields[2]) != NOBODY_ID:
+        if len(fields) < 7 or not fields[2].isdecimal() or not FIRST_PERSON <= int(fields[2]) != NOBODY_ID:
             continue
         full_name = fields[4].partition(",")[0].strip()
         found.append(("user", fields[0]))

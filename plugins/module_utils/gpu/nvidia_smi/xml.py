@@ -76,7 +76,7 @@ def _version(root: Element, *names: str) -> Optional[str]:
 def _branch(version: Optional[str]) -> Optional[int]:
     """580 for "580.95.05"; None for a version that cannot be read."""
     number = (version or "").partition(".")[0]
-    return int(number) if number.isdigit() else None
+    return int(number) if number.isdecimal() else None
 
 
 def _parse(text: str) -> Element:

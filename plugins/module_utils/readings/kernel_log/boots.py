@@ -199,7 +199,7 @@ def parse_saved(lines: List[Union[Line, Mark]]) -> Dict[str, Any]:
 def _name(line: Line) -> str:
     name = line.host.lower()
     # A full name and its first part are one machine; the parts of an address are not.
-    return name if name[:1].isdigit() else name.partition(".")[0]
+    return name if name[:1].isdecimal() else name.partition(".")[0]
 
 
 def _one_name(names: Set[str]) -> bool:

@@ -101,7 +101,7 @@ class Reader(object):
         if match:
             clock = _clock(match.group(1), match.group(2))
             return _spoken(match.group(3), facility, Line("", KERNEL, clock), bare=True)
-        if line[:1].isdigit() and ";" in line:
+        if line[:1].isdecimal() and ";" in line:
             found = kmsg_record(line.encode("utf-8", "surrogateescape"))
             if found is not None:
                 return found

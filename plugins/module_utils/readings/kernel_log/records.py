@@ -86,7 +86,7 @@ def _text(message: Any) -> Optional[str]:
 
 def _number(entry: Dict[str, Any], name: str) -> Optional[int]:
     value = entry.get(name)
-    return int(value[:18]) if isinstance(value, str) and value.isdigit() else None
+    return int(value[:18]) if isinstance(value, str) and value.isdecimal() else None
 
 
 def kmsg_record(row: bytes) -> Optional[Line]:

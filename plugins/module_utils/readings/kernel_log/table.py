@@ -42,7 +42,7 @@ def row_of(message: str) -> Optional[Tuple[Row, int]]:
     if not match:
         return None
     row = ROWS[int(str(match.lastgroup)[1:])]
-    numbers = (int(group) for group in match.groups() if group and group.isdigit()) if row.kind == LOST else iter(())
+    numbers = (int(group) for group in match.groups() if group and group.isdecimal()) if row.kind == LOST else iter(())
     return row, next(numbers, 1)
 
 

@@ -24,6 +24,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.use import f
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import (
     facts_of,
     is_of_another_run,
+    templar_with,
     this_run,
     value_in,
     without_ours,
@@ -152,7 +153,7 @@ class ActionModule(ActionBase):
         if self._bundle:
             self._use_bundle(self._value(self._options["question"]))
         known = self._so_far()
-        templar = self._templar.copy_with_new_env(available_variables=known)
+        templar = templar_with(known, self._templar)
         environment = asked(known, templar, self._loader).environment(self._facts["gpu_node_plan"])["name"]
         lookup = settled.LookupModule(loader=self._loader, templar=templar)
         self._facts["gpu_node_settled"] = lookup.run([], known, environment=environment)[0]

@@ -21,6 +21,7 @@ from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 from ansible.parsing import vault
+from ansible.template import Templar
 from ansible.vars.manager import VariableManager
 
 from .operator_run import claim
@@ -31,11 +32,18 @@ OURS = "gpu_node"
 FOUND = "gpu_node_preflight"
 
 
+def templar_with(variables: Mapping[str, Any], templar: Any) -> Any:
+    """One for these variables, also in what the lookups of a template see: until 2.18, a copy's keep the first ones."""
+    if HELPER:
+        return templar.copy_with_new_env(available_variables=variables)
+    return Templar(templar._loader, variables=dict(variables))
+
+
 def value_in(variables: Mapping[str, Any], name: str, templar: Any) -> Any:
     """The variable's value for the host with these variables. AnsibleUndefinedVariable where it has none."""
     if name not in variables:
         raise AnsibleUndefinedVariable(f"{name!r} is undefined")
-    return templar.copy_with_new_env(available_variables=variables).template(variables[name])
+    return templar_with(variables, templar).template(variables[name])
 
 
 def ciphertext_of(value: Any) -> str:

@@ -133,3 +133,10 @@ def test_a_lock_that_could_not_be_released_is_told(monkeypatch: pytest.MonkeyPat
     callback._play = SimpleNamespace(get_variable_manager=lambda: SimpleNamespace(_inventory=None), get_loader=str)
     callback._held = {"a5-01"}
     assert callback._give_back() == {"a5-01": "unexpected keyword argument"} and unreleased == {}
+
+
+def test_a_lookup_in_a_value_sees_what_was_found_so_far() -> None:
+    """As a bundle's question asks for the environment, which needs the plan that the same task has just decided."""
+    templar = Templar(DataLoader(), variables={"plan": "old", "outer": "{{ inner }}"})
+    known = {"plan": "new", "inner": "{{ lookup('vars', 'plan') }}", "outer": "{{ inner }}"}
+    assert values.value_in(known, "outer", templar) == "new"

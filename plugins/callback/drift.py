@@ -33,7 +33,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.unseen import
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import rows
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import checks_of
-from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import layer_word, printable, width
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import heading_of, printable, width
 from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import ask_for_arguments, noted, registers
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class CallbackModule(CallbackBase):
     def _place(self, result: TaskResult) -> Place:
         role = result._task._role
         return Place(
-            layer_word(self._play.get_name()) if self._play else "",
+            heading_of(self._play) if self._play else "",
             role.get_name(include_role_fqcn=False) if role else "",
             self._names.get(result._task._uuid) or result.task_name,
             result._task.action.rpartition(".")[2],
@@ -138,7 +138,7 @@ class CallbackModule(CallbackBase):
 
     def _note_unseen(self, result: TaskResult, place: Place) -> None:
         # Ansible's callbacks know no task's items apart; one item that was not looked at is enough.
-        why = unseen(result._result, place.role, result._task.name or place.task, bool(result._task.loop))
+        why = unseen(result._result, result._task.tags, bool(result._task.loop))
         if why:
             unknown = found.Unknown(place.layer, place.role, place.task, why)
             current.now.host(result._host.get_name()).unknown.append(unknown)

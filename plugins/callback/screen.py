@@ -45,7 +45,7 @@ from ansible_collections.gpuwright.node.plugins.lookup.gpu_nodes import NOBODY
 from ansible_collections.gpuwright.node.plugins.plugin_utils.screen import lines, run_log
 from ansible_collections.gpuwright.node.plugins.plugin_utils.screen.voice import RULE, Voice
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import report_folder
-from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import layer_word, width
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import heading_of, layer_of, width
 
 # Above this number of hosts the recap has one line; the log has one for each.
 RECAP_HOSTS = 30
@@ -144,7 +144,7 @@ class CallbackModule(Default):
         )
         run_log.current = self._voice.log = self._log
         self._brief = not display.verbosity
-        self._plays = [play.get_name() for play in playbook.get_plays()]
+        self._plays = [heading_of(play) for play in playbook.get_plays()]
         with self._aloud():
             super().v2_playbook_on_start(playbook)
 
@@ -154,16 +154,17 @@ class CallbackModule(Default):
         self._nobody = self._brief and play.hosts == [NOBODY]
         # A play that goes through its hosts in batches starts with each.
         if self._brief and play._uuid != self._play_id:
-            self._show_play(play.get_name())
+            self._show_play(play)
         self._play_id = play._uuid
 
-    def _show_play(self, name: str) -> None:
+    def _show_play(self, play: Any) -> None:
         """Its number; a play that goes on with a layer, or comes back to one for nobody, is no news."""
+        name = heading_of(play)
         names = list(dict.fromkeys(self._plays))
         number = names.index(name) + 1 if name in names else len(names)
-        layered = name.lower().endswith(" layer") or len(names) > 1
+        layered = bool(layer_of(play)) or len(names) > 1
         if number != self._number and not (self._nobody and number < self._number):
-            self._show(f"{'Layer' if layered else 'Play'} {number} of {len(names)}: {layer_word(name)}")
+            self._show(f"{'Layer' if layered else 'Play'} {number} of {len(names)}: {name}")
         self._number = max(number, self._number)
 
     def v2_playbook_on_no_hosts_matched(self) -> None:

@@ -68,8 +68,8 @@ COLOURS |= {word: C.COLOR_WARN for word in ("WARN", "busy", "locked")}
 CONNECTION = [f"ansible_{name}" for name in ("host", "port", "user", "ssh_private_key_file", "ssh_common_args")]
 # Actions whose facts are gpu_node, gpu_node_plan, or both.
 PLANNING = ("gpu_probe", "gpu_plan", "host_plan")
-# How the role preflight begins a message that concerns the run as a whole.
-WHOLE_RUN = "Nothing was done: "
+# The tag of tasks that end a run for a reason that concerns it as a whole.
+WHOLE_RUN = "whole_run"
 
 
 class CallbackModule(CallbackBase):
@@ -192,7 +192,7 @@ class CallbackModule(CallbackBase):
         if result._task.action.rpartition(".")[2] == "reboot_node":
             host.reboots.append(printable(result._task.args.get("msg") or "").removeprefix("gpuwright: "))
         else:
-            layer = words.layer_word(self._play.get_name()) if self._play else ""
+            layer = words.heading_of(self._play) if self._play else ""
             host.changes.append((layer, self._task_names.get(result._task._uuid) or result.task_name))
 
     def v2_runner_on_skipped(self, result: TaskResult) -> None:
@@ -208,7 +208,7 @@ class CallbackModule(CallbackBase):
             told = left_out_of(result._task.action.rpartition(".")[2], result._result)
             self._host(result).left_out = told or self._host(result).left_out
             self._host(result).failure = f"{place}: {text}"
-            self._whole_run = self._role(result) == "preflight" and text.startswith(WHOLE_RUN)
+            self._whole_run = WHOLE_RUN in result._task.tags
 
     @noted
     def v2_runner_on_unreachable(self, result: TaskResult) -> None:

@@ -55,7 +55,7 @@ def table(rows: list[Row], columns: int, bounded: bool = True, untouched: bool =
 
 
 def _done(rows: list[Row], many: bool, bounded: bool, label_width: int, word_width: int, columns: int) -> list[Line]:
-    listed = [row for row in rows if not many or row.word == "WARN" or row.text.startswith("last verdict")]
+    listed = [row for row in rows if not many or row.word == "WARN" or row.listed]
     lines: list[Line] = []
     # Warnings of many hosts are treated like problems, shown once each.
     if many:

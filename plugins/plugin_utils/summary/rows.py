@@ -42,7 +42,8 @@ class Host:
 class Row:
     """One line of the summary: `tail` says how many more there are, `next` what to do.
 
-    `common` is text and next without the host's own names, for several hosts with the same message.
+    `common` is text and next without the host's own names, for several hosts with the same message. `listed` is for one
+    that is shown also where many hosts are done.
     """
 
     host: str
@@ -51,6 +52,7 @@ class Row:
     tail: str = ""
     next: str = ""
     common: tuple[str, str] = ("", "")
+    listed: bool = False
 
 
 def failure_text(result: Mapping[str, Any]) -> str:
@@ -154,7 +156,8 @@ def judge_host(name: str, host: Host, stats: Mapping[str, int], verifying: bool,
         return Row(name, "STOPPED", f"the run ended because of other hosts; {changed}")
     if verifying:
         return Row(name, "UNKNOWN", f"not verified in this run; {changed}")
-    return Row(name, "DONE", last_verdict(host.last_verdict) + changed)
+    before = last_verdict(host.last_verdict)
+    return Row(name, "DONE", before + changed, listed=bool(before))
 
 
 def last_verdict(told: Mapping[str, str]) -> str:

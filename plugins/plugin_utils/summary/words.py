@@ -8,6 +8,10 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ansible.playbook.play import Play
 
 # A login in messages of dnf, pip or a mirror.
 LOGIN = re.compile(r"://[^\s/?#]*@")
@@ -47,9 +51,18 @@ def duration(seconds: float) -> str:
     return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60:02d} s"
 
 
-def layer_word(play: str) -> str:
-    """The layer of a play, as its playbook and tag are called: "System layer" -> "system"."""
-    return printable(play).lower().removesuffix(" layer")
+# In which the plays of a layer say which one it is; the role preflight reads it.
+LAYER = "preflight_layer"
+
+
+def layer_of(play: Play) -> str:
+    """The layer of a play, as its playbook and tag are called; "" for a play of no layer."""
+    return printable(play.get_vars().get(LAYER) or "")
+
+
+def heading_of(play: Play) -> str:
+    """What a play is called in a line about it: its layer, or else its name."""
+    return layer_of(play) or printable(play.get_name()).lower()
 
 
 def counted(words: Iterable[str]) -> dict[str, int]:

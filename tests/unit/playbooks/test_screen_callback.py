@@ -68,7 +68,7 @@ def test_one_line_for_each_task_that_changed_something(run) -> None:
         {"name": "Wait", "ansible.builtin.command": "sleep 1", "async": 20, "poll": 1},
     ]
     handlers = [{"name": "Tell systemd", "ansible.builtin.command": "true"}]
-    code, output = run(tasks, play={"name": "System layer", "handlers": handlers})
+    code, output = run(tasks, play={"name": "Of any name", "vars": {"preflight_layer": "system"}, "handlers": handlers})
     assert code == 0
     assert before_recap(output) == [
         "Layer 1 of 1: system",
@@ -226,12 +226,13 @@ def test_layers_are_counted_and_a_play_in_batches_is_named_once(run) -> None:
     plays: list[dict[str, object]] = [
         {
             "name": name,
+            "vars": {"preflight_layer": layer},
             "hosts": "gpu_nodes",
             "gather_facts": False,
             "serial": 1,
             "tasks": [QUIET],
         }
-        for name in ("Preflight", "System layer", "Verify")
+        for name, layer in (("Preflight", ""), ("Of any name", "system"), ("Verify", ""))
     ]
     command = run.command([], {}, ())
     (run.folder / "play.yml").write_text(json.dumps(plays))

@@ -300,7 +300,7 @@ def test_check_mode_ends_with_what_would_change_and_reboot(run):
         {"name": "Reboot, because of it", "reboot_node": reboot, "when": "inventory_hostname == 'a5-01'"},
         VERIFY,
     ]
-    code, output = run(tasks, "--check", play={"name": "System layer"})
+    code, output = run(tasks, "--check", play={"name": "Of any name", "vars": {"preflight_layer": "system"}})
     assert code == 0
     assert output.split("GPU nodes, worst first")[0].splitlines()[-5:] == [
         "Would change: system",

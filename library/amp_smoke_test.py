@@ -146,6 +146,10 @@ seconds:
   returned: unless skipped
   type: float
   sample: 8.2
+code:
+  description: Why it could not be run, for programs, such as C(no-user), C(timeout) or C(no-trainer).
+  returned: failure
+  type: str
 msg:
   description: Host, fault, next step and the last 20 lines of stderr.
   returned: failure

@@ -41,33 +41,30 @@ CODE_AND_CARDS = rows_of_tests.test_code_runs_on_the_card.pytestmark[0].args[1]
 AGES = rows_of_tests.test_the_age_of_a_smoke_test.pytestmark[0].args[1]
 # Mutants that no row can show, each with its reason: the module and the text of the line.
 EQUIVALENT = {
-    'gpu.cards return failed(found, wanted, words, FIRST_THE_GPUS if here < wanted else "")': (
-        "the action, in test_the_cards_come_before_the_plan"
-    ),
+    'gpu.cards FIRST_THE_GPUS if here < wanted else "",': ("the action, in test_the_cards_come_before_the_plan"),
     "model.trainer if not folders:": "the action, in test_advice.py and test_files_elsewhere_keep_the_checks_action",
     'driver.packages if len(wanted) > 1 and not readings.absent("probe", "nvidia", "user_space"):': (
         "of one version alone the libraries' own changes nothing: it is not read for its own sake"
     ),
-    'gpu.cards return failed(value, wanted or "one model", "different models in one node")': (
+    'gpu.cards return failed("mixed-models", value, wanted or "one model", "different models in one node")': (
         "what is expected, in test_without_a_named_model_one_model_is_expected"
     ),
-    'gpu.power return (FAIL if bad else PASS, words or "none", f"clocks are held down by {words}")': (
+    'gpu.power return (FAIL if bad else PASS, "held-down", words or "none", f"clocks are held down by {words}")': (
         "the value, in test_nothing_found_is_told_as_none"
     ),
-    'gpu.fabric return (FAIL if words else PASS, words or "none", words)': (
+    'gpu.fabric return (FAIL if words else PASS, "unhealthy", words or "none", words)': (
         "the value, in test_nothing_found_is_told_as_none"
     ),
     'gpu.pcie wanted = stated or "all"': ("what is expected, in test_lanes_are_expected_as_the_inventory_states_them"),
-    'gpu.identity return (WARN if names else PASS, ", ".join(names) or "none", '
+    'gpu.identity return (WARN if names else PASS, "in-use", ", ".join(names) or "none", '
     "f\"graphics programs: {', '.join(names)}\")": "the value, in test_nothing_found_is_told_as_none",
     'host.held_updates more = f", and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""': (
         "the end of the message, in test_as_many_names_as_fit_are_all"
     ),
     "gpu.processor here = node if node >= 0 or len(nodes) != 1 else 0": "node 0 is 0 either way",
     'driver.loaded action = str(smi.get("action") or "")': "in test_the_action_of_nvidia_smi_is_kept",
-    'driver.loaded return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")': (
-        "the remedy, in test_a_lost_card_asks_for_a_power_cycle"
-    ),
+    'driver.loaded return failed(code, status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "", '
+    "items=lost)": ("the remedy, in test_a_lost_card_asks_for_a_power_cycle"),
     'gpu.memory "memory_share": Limit(': "in test_memory_is_held_against_what_the_model_was_made_with",
     'gpu.memory short_of = [made_with] if made_with is not None and size * 100 < made_with * limit("memory_share") '
     "else []": ("in test_memory_is_held_against_what_the_model_was_made_with"),
@@ -152,7 +149,7 @@ def made(check_id: str, changes: dict, wishes: dict) -> tuple[dict, dict]:
 
 
 def outcomes(module: types.ModuleType) -> list:
-    """What the tests of this module look at: statuses, and whether words that they ask for are in message or action."""
+    """What the tests of this module look at: statuses, codes, items, whether their words are in message or action."""
     table = {check.id: check for check in module.CHECKS}
     complete = getattr(module, "smoke_record", smoke_record)
     rows = [(name, changes, wishes, words) for name, changes, wishes, _status, words in CASES if name in table]
@@ -171,7 +168,7 @@ def outcomes(module: types.ModuleType) -> list:
     for name, record, expectations, words in nodes:
         record["smoke"] = complete(record["smoke"])
         answer = judge(table[name], record, expectations)
-        found.append((answer["status"], words in answer["message"]))
+        found.append((answer["status"], words in answer["message"], answer["code"], answer["items"]))
     for name, changes, words, _there in ACTIONS:
         if name in table:
             found.append(words in judge(table[name], *made("", changes, {}))["action"])

@@ -7,6 +7,7 @@ from typing import Any, Dict, Mapping, Optional
 from ..gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
 from ..gpu.xid.overrides import read_overrides
 from ..host.access import read_account, read_device_access, read_device_links
+from ..host.as_user import NoUser
 from ..host.bounded import run_bounded
 from ..probe.host import ask, probe
 from ..probe.module_signature import read_enforced, read_enrolled_keys, read_kernel_keys, read_module_signature
@@ -138,7 +139,7 @@ def read_fabric_version() -> Optional[str]:
 def read_device_nodes(root: str, host: Record, user: str) -> Dict[str, Dict[str, Any]]:
     account = read_account(root, user)
     if account is None:
-        raise ValueError(f"there is no user {user} who could open them")
+        raise NoUser(user)
     if "unreadable" in host:
         raise ValueError(host["unreadable"])
     return read_device_access(root, host["nvidia"]["device_nodes"], account)

@@ -5,7 +5,7 @@ import re
 import textwrap
 from typing import Dict, List, Optional
 
-from ..verdict.causes import consequences, own_findings
+from ..verdict.causes import consequences, one_reason, own_findings
 from ..verdict.check import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
 from ..verdict.report import BY_ROOT, printable
 from .by_hand import PROGRAM, hand_note
@@ -102,20 +102,15 @@ def in_families(names: List[str]) -> str:
 
 def finding_lines(checks: List[Dict]) -> List[str]:
     """For the journal: one line for each cause, worst first, with what to do and what follows from it."""
-    same = {}  # type: Dict[tuple, List[str]]
-    order = []
-    own = own_findings(checks)
-    for check in sorted(own, key=lambda check: SEVERITY.index(check["status"])):
-        key = (check["status"], check["message"], check["action"])
-        if key not in same:
-            order.append(key)
-        same.setdefault(key, []).append(check["id"])
+    same: Dict[tuple, List[Dict]] = {}
+    for check in sorted(own_findings(checks), key=lambda check: SEVERITY.index(check["status"])):
+        same.setdefault(one_reason(check), []).append(check)
     lines = []
-    for status, message, action in order:
-        names = same[(status, message, action)]
+    for members in same.values():
+        names, first = [check["id"] for check in members], members[0]
         follows = [name for cause in names for name in consequences(checks, cause)]
         more = f" ({len(follows)} more because of this: {in_families(follows)})" if follows else ""
-        lines.append(printable(f"{status} {', '.join(names)}: {message} -> {action}{more}"))
+        lines.append(printable(f"{first['status']} {', '.join(names)}: {first['message']} -> {first['action']}{more}"))
     return lines
 
 

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Tuple
 
 from ..host.files import below, read_text
 from ..verdict.boot_check import BOOT_ID_PATH, RECORD_PATH, digest
-from ..verdict.check import ONLY_ROOT, SKIP
+from ..verdict.check import NEEDS_ROOT, SKIP
 from ..verdict.report import REPORT_PATH, TABLE_ORDER, Record, age_seconds, age_words, read_json
 
 TEXTS = ("id", "layer", "status", "unit", "message", "action", "remedy")
@@ -73,8 +73,10 @@ def _is_record(check: Any) -> bool:
 
 
 def _aged(check: Record, age_s: int) -> Dict[str, Any]:
-    return dict({name: check[name] for name in KEYS}, message=f"{check['message']}; seen by root {age_words(age_s)}")
+    # A record of an earlier release has no code and no items.
+    kept = KEYS | ({"code", "items"} & set(check))
+    return dict({name: check[name] for name in kept}, message=f"{check['message']}; seen by root {age_words(age_s)}")
 
 
 def _only_root(check: Record) -> bool:
-    return check["status"] == SKIP and check["message"].startswith(ONLY_ROOT)
+    return check["status"] == SKIP and check.get("code") == NEEDS_ROOT

@@ -18,6 +18,15 @@ Account = NamedTuple("Account", [("name", str), ("uid", int), ("gid", int), ("gi
 Account.__doc__ = """An account as the kernel sees it: its name, uid, gid, and all its groups."""
 
 
+class NoUser(ValueError):
+    """There is no account of that name."""
+
+    code = "no-user"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no user {name}")
+
+
 def find_account(name: str, root: str = "/") -> Account:
     """The account of that name; ValueError if there is none.
 
@@ -28,7 +37,7 @@ def find_account(name: str, root: str = "/") -> Account:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        raise ValueError(f"there is no user {name}")
+        raise NoUser(name)
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, os.getgrouplist(entry.pw_name, entry.pw_gid))
 
 
@@ -52,7 +61,7 @@ def _account_below(root: str, name: str) -> Account:
             groups = [line for line in read_lines(root, "/etc/group") if len(line) > 3]
             more = {int(line[2]) for line in groups if name in line[3].split(",")}
             return Account(name, uid, gid, sorted(more | {gid}))
-    raise ValueError(f"there is no user {name}")
+    raise NoUser(name)
 
 
 def giving_up_root(account: Account) -> Callable[[], None]:

@@ -72,7 +72,11 @@ def probe(root: str = "/", ask: Ask = ask, kernels: Sequence[str] = (), agents: 
         "kept_plan": read_kept_plan(root),
     }
     reasons = reboot_reasons(host)
-    host["reboot"] = {"required": bool(reasons), "reasons": reasons}
+    host["reboot"] = {
+        "required": bool(reasons),
+        "reasons": [words for _code, words in reasons],
+        "codes": [code for code, _words in reasons],
+    }
     return host
 
 

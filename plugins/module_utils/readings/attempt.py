@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One reading of a node that may be broken: a value, or `{"unreadable": "why"}`, and never an exception."""
+"""One reading of a node that may be broken: a value, or `{"unreadable": "why"}`, and never an exception.
+
+An exception with a `code` says why in a word that checks may ask: `{"unreadable": "why", "code": "no-user"}`.
+"""
 
 import os
 from typing import Any, Callable, Dict, TypeVar, overload
@@ -44,7 +47,9 @@ def attempt(read: Callable[..., Any], *arguments: Any) -> Any:
     except PermissionError as error:
         return unreadable_for_users(str(error))
     except (OSError, ValueError) as error:
-        return {"unreadable": str(error) or type(error).__name__}
+        code = getattr(error, "code", "")
+        why = {"unreadable": str(error) or type(error).__name__}
+        return dict(why, code=code) if code else why
     except Exception as error:
         return {"unreadable": f"{type(error).__name__}: {error}"}
 

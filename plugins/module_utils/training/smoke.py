@@ -35,7 +35,7 @@ def wrong_option(options: Mapping[str, Any]) -> str:
 
 
 def run_smoke(options: Mapping[str, Any]) -> Dict[str, Any]:
-    """Run the test with these OPTIONS: `{smoke, command, seconds}`, and `{failed, msg}` if it did not succeed."""
+    """Run the test with these OPTIONS: `{smoke, command, seconds}`, and `{failed, msg, code}` if it did not succeed."""
     started = time.monotonic()
     answer = _run_smoke(options)
     return dict(answer, seconds=round(time.monotonic() - started, 3))
@@ -48,7 +48,8 @@ def _run_smoke(options: Mapping[str, Any]) -> Dict[str, Any]:
         run = run_program(command, options["user"], options["timeout"], options["unit"])
         report = check_run(run, command, options["device"], options["user"])
     except RunError as error:
-        return {"smoke": error.report, "command": command, "failed": True, "msg": describe(error, platform.node())}
+        words = describe(error, platform.node())
+        return {"smoke": error.report, "command": command, "failed": True, "msg": words, "code": error.code}
     return {"smoke": report, "command": command}
 
 

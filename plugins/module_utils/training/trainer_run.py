@@ -24,10 +24,22 @@ class Run(NamedTuple):
 
 
 class RunError(Exception):
-    """The program failed or could not be run. `report` is its record if it gave one, else None."""
+    """The program failed or could not be run. `report` is its record if it gave one, else None.
 
-    def __init__(self, fault: str, action: str, evidence: str = "", report: Optional[Dict[str, Any]] = None) -> None:
+    code  why it could not be run, for checks: no-user, no-room, no-launcher, cannot-start, no-trainer, timeout, or
+          "failed" for anything else
+    """
+
+    def __init__(
+        self,
+        fault: str,
+        action: str,
+        evidence: str = "",
+        report: Optional[Dict[str, Any]] = None,
+        code: str = "failed",
+    ) -> None:
         super(RunError, self).__init__(fault)
+        self.code = code
         self.action = action
         self.evidence = evidence
         self.report = report
@@ -58,7 +70,8 @@ def find_account(user: str) -> as_user.Account:
     try:
         account = as_user.find_account(user)
     except ValueError as error:
-        raise RunError(str(error), "run the role model_trainer, which creates it")
+        code = getattr(error, "code", "failed")
+        raise RunError(str(error), "run the role model_trainer, which creates it", code=code)
     if os.geteuid() not in (0, account.uid):
         raise RunError(f"only root can run it as user {user}", "use become: true")
     return account
@@ -107,7 +120,8 @@ def run_alone(command: List[str], account: as_user.Account, timeout: float) -> F
     try:
         return as_user.run_as(command, account, timeout)
     except OSError as error:
-        raise RunError(f"no temporary folder can be made: {error}", "free space on the file system that it names")
+        action = "free space on the file system that it names"
+        raise RunError(f"no temporary folder can be made: {error}", action, code="no-room")
 
 
 def read_record(stdout: str) -> Optional[Dict[str, Any]]:
@@ -131,17 +145,19 @@ def no_record(finished: Finished, command: Sequence[str], user: str, deadline: s
     evidence = last_words(finished.stderr)
     by_hand = f"repeat it by hand as user {user}: {' '.join(command)}"
     if finished.missing:
-        return RunError(f"{command[0]} is not installed", "run the role system_runtime")
+        return RunError(f"{command[0]} is not installed", "run the role system_runtime", code="no-launcher")
     if finished.timed_out:
         action = f"look for a GPU that hangs (nvidia-smi, journalctl -k --grep NVRM) or raise {deadline}"
-        return RunError(finished.problem, action, evidence)
+        return RunError(finished.problem, action, evidence, code="timeout")
     if finished.rc is None:
         return RunError(finished.problem, by_hand, evidence)
     # The launcher's exit statuses, which are the same as a shell's.
     if finished.rc in (126, 127):
-        return RunError(f"{command[2]} cannot be started", "run the role framework_pytorch", evidence)
+        fault = f"{command[2]} cannot be started"
+        return RunError(fault, "run the role framework_pytorch", evidence, code="cannot-start")
     if "No module named" in evidence and "gan_trainer" in evidence:
-        return RunError(f"{command[2]} has no gan_trainer", "run the role model_trainer", evidence)
+        fault = f"{command[2]} has no gan_trainer"
+        return RunError(fault, "run the role model_trainer", evidence, code="no-trainer")
     if finished.rc < 0:
         action = "look for the reason in journalctl -k; signal 9 often means a lack of memory"
         return RunError(f"it was terminated by signal {-finished.rc}", action, evidence)

@@ -39,7 +39,7 @@ def make_record(report: Mapping[str, Any], level: str, holds_s: float, root: str
     if not boot_id or uptime_s is None:
         raise ValueError(f"{BOOT_ID_PATH} or {UPTIME_PATH} cannot be read")
     findings = [
-        {name: check[name] for name in ("id", "status", "message", "action")}
+        {name: check[name] for name in ("id", "status", "code", "message", "action") if name in check}
         for check in report["checks"]
         if check["status"] in (FAIL, UNKNOWN)
     ]

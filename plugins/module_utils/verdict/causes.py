@@ -1,100 +1,141 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which check's failure explains which others, as data: a verdict names the first cause and folds what follows from it.
 
-A row applies only if the words of the explained check match, so that an independent finding is never hidden.
+Findings are known by their codes and items, never by their words. A finding is folded only if a cause explains each of
+its items, and a wrong result, such as a matrix product that is not right, is in no row.
 """
 
 import fnmatch
-import re
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Set, Tuple
 
-from .check import FAIL, SEVERITY, UNKNOWN, WARN
+from .check import FAIL, SEVERITY, UNKNOWN, UNNAMED, UNREADABLE, WARN
 
 BAD = (FAIL, UNKNOWN, WARN)
 FAILED = (FAIL,)
 DOUBTFUL = (UNKNOWN,)
 NOT_GOOD = (FAIL, UNKNOWN)
-# No answer: checks that ask the driver, or need a GPU to run, say no more than that.
-SILENT = r"the driver cannot be queried|on the PCI bus, but|There is no answer|nvlink|could not be measured"
-# Also for a smoke test, unless it ran and computed wrongly.
-NO_CUDA = (
-    r"^(?!.*(?i:finite|differ|slower|loss)).*"
-    r"(?:finds no GPU|only where it finds a GPU|shows \d+ of|architecture and one GPU|(?i:cuda|nvidia|gpu|devices))"
+# What a row's `items` may be, besides patterns: those of the cause itself, or all that the finding names.
+SAME = ("=",)
+ANY = ("*",)
+# Why the driver does not answer, if no module is loaded, or none that drives a card.
+NO_MODULE = ("driver.reachable:driver-not-loaded", "driver.reachable:no-devices")
+# Nothing was measured, read or compared, since the driver does not answer.
+SILENT = ("*:silent", "gpu.nvlink*:not-listed", "performance.*:not-measured", "performance.*:too-few")
+# The driver does not show its cards, so neither does CUDA.
+ON_CUDA = (
+    "framework.cuda_build:no-gpu",
+    "framework.architectures:no-gpu",
+    "framework.architectures:not-listed",
+    "framework.matrix_product:too-few",
+    "framework.matrix_product:failed",
+    "smoke.amp:no-gpu",
+    "smoke.amp:too-few",
+    "smoke.parallel:too-few",
+    "smoke.parallel:not-run",
 )
-NO_SMOKE = r"smoke|architecture and one GPU|no training over all GPUs"
-NO_USER = r"there is no user|no local user"
-NO_ROOM = r"(?i)no space|errno 28|errno 30|read-only file system|disk quota|smoke"
-NOT_LOADED = r"no nvidia module is loaded|is not loaded|0 of \d+ /dev/nvidia|nvidia-persistenced is|has none|has no "
-ON_CUDA = ("framework.cuda_build", "framework.architectures", "framework.matrix_product", "smoke.*")
-OF_THE_LOG = r"does not reach back to the boot|longer than what is read|log is empty"
-OF_DRIVER = ("gpu.*", "driver.*", "containers.*", "performance.*", "reboot.pending")
+NO_ROOM = ("smoke.amp:no-room", "smoke.compile:full", "smoke.compile:cache")
+NO_IMPORT = ("framework.*:cannot-import", "model.trainer_installed:cannot-import")
+NO_TRAINING = ("smoke.amp:cannot-import", "smoke.amp:cannot-start", "smoke.amp:no-trainer")
+# The smoke test has no result of its own for these.
+NO_RESULT = ("smoke.*:no-device", "smoke.*:not-run", "smoke.*:nothing-compiled", "smoke.*:not-tried")
+OF_THE_LOG = ("kernel.*:log-late", "kernel.*:log-empty", "kernel.*:log-cut")
+OF_ANY = "*:" + UNREADABLE
+# Codes that mean one and the same, whichever check has them.
+SHARED = (UNREADABLE, "silent", "no-user", "log-late", "log-empty", "log-cut")
 
 
 class Cause(NamedTuple):
-    """A row: while `cause` is in one of `when`, it explains each of `effects` (patterns of ids) that is in one of
-    `statuses` and whose message has `words` (a regular expression)."""
+    """A row: while the check `cause` is in one of `when`, it explains each of `effects` in one of `statuses`.
+
+    cause    the id of a check, or "id:code"
+    effects  patterns of "id:code"
+    items    which of the finding's items it explains: SAME, ANY, or patterns of their names
+    """
 
     cause: str
     effects: Tuple[str, ...]
-    words: str = ""
+    items: Tuple[str, ...] = SAME
     statuses: Tuple[str, ...] = BAD
     when: Tuple[str, ...] = FAILED
 
 
-# If a check has several rows, the first one counts, so deeper causes come first.
+# If a finding has several rows, the first one counts, so deeper causes come first.
 CAUSES = (
-    Cause("kernel.log_whole", ("kernel.*",), OF_THE_LOG, (WARN, UNKNOWN), (WARN, UNKNOWN)),
-    Cause("host.disks", ("kernel.nvme", "kernel.filesystem"), "nvme|sd[a-z]"),
-    Cause("kernel.filesystem", ("host.writable",), "read-only"),
-    Cause("host.writable", ("smoke.*", "model.limits"), NO_ROOM),
-    Cause("host.disk_space", ("smoke.*", "model.limits"), NO_ROOM),
-    Cause("kernel.gpu_lost", ("kernel.xid",), "fallen off the bus"),
+    Cause("kernel.log_whole:log-*", OF_THE_LOG, ANY, (WARN, UNKNOWN), (WARN, UNKNOWN)),
+    Cause("host.disks", ("kernel.nvme:happened", "kernel.filesystem:happened")),
+    Cause("kernel.filesystem", ("host.writable:read-only",), ANY),
+    Cause("host.writable", NO_ROOM, ANY),
+    Cause("host.disk_space", NO_ROOM, ANY),
+    Cause("kernel.gpu_lost", ("kernel.xid:lost",)),
     # A card that does not answer blocks the programs that ask it; only its reset or a reboot frees them.
-    Cause("kernel.gpu_lost", ("host.blocked_tasks",)),
-    Cause("kernel.xid", ("host.blocked_tasks",)),
-    Cause("driver.reachable", ("host.blocked_tasks",), "sleep: nvidia-smi$"),
-    Cause("kernel.gpu_lost", ("driver.reachable", "gpu.count"), "(?i)lost|no devices|does not show|on the PCI bus"),
-    Cause("kernel.xid", ("driver.reachable",), "(?i)lost|did not answer"),
-    Cause("gpu.count", ("gpu.plan",)),
-    Cause("gpu.count", ("gpu.model", "gpu.bound_driver", "gpu.numa", "driver.nouveau_absent"), "no GPU|no NUMA node"),
-    Cause("gpu.count", ("driver.reachable",), "(?i)no devices"),
-    Cause("gpu.count", ("driver.persistence",), "", (WARN, UNKNOWN)),
-    Cause("gpu.count", ("driver.device_nodes", "containers.*"), r"\d+ of \d+|nodes are missing"),
-    Cause("gpu.count", ("gpu.iommu", "gpu.acs", "gpu.topology", "gpu.nvlink*"), "GPUs were looked at|no card"),
-    Cause("gpu.count", ON_CUDA, NO_CUDA + r"|ran (on|over) \d+ of|no GPU|no training over"),
-    Cause("gpu.plan", ("*",), r"expectations\.plan", DOUBTFUL),
-    Cause("driver.nouveau_absent", ("gpu.bound_driver",), "nouveau"),
-    Cause("driver.nouveau_absent", ("driver.reachable",), "(?i)not loaded|no devices|communicate"),
-    Cause("secure_boot", ("driver.reachable", "driver.module_signer"), "(?i)not loaded|communicate|sign|key"),
-    Cause("driver.module_signer", ("driver.reachable",), "(?i)not loaded|communicate"),
-    Cause("driver.packages", ("driver.module_matches_user_space", "driver.libraries"), "libraries|instead|is [0-9]"),
-    Cause("driver.module_matches_user_space", ("driver.reachable",), "(?i)mismatch"),
-    Cause("driver.module_matches_user_space", ("driver.libraries", "reboot.pending"), "the module|reboot required"),
-    Cause("driver.module_matches_user_space", ("driver.module_for_next_kernel",), "instead of|is not installed"),
-    Cause("driver.reachable", ("driver.*", "gpu.bound_driver", "containers.gpu", "reboot.pending"), NOT_LOADED),
-    Cause("driver.reachable", OF_DRIVER, SILENT, DOUBTFUL, NOT_GOOD),
-    Cause("driver.reachable", ("driver.persistence",), "", (WARN,)),
-    Cause("driver.reachable", ON_CUDA, NO_CUDA, NOT_GOOD),
-    Cause("driver.reachable", ("framework.cuda_build",), "has no GPU", DOUBTFUL, DOUBTFUL),
-    Cause("driver.persistence", ("gpu.power_limit", "gpu.clocks", "host.tuning"), "", BAD, (WARN,)),
-    Cause("driver.uvm", ("driver.device_nodes",), "nvidia-uvm"),
-    Cause("driver.uvm", ON_CUDA, NO_CUDA, NOT_GOOD),
-    Cause("driver.device_nodes", ("containers.*",), "nodes are missing|device"),
-    Cause("driver.device_nodes", ON_CUDA, NO_CUDA, NOT_GOOD),
-    Cause("driver.libraries", ON_CUDA, NO_CUDA, NOT_GOOD),
-    Cause("driver.nvidia_smi_file", ("driver.reachable",), "not installed|not executable"),
-    Cause("runtime.launcher", ("model.permissions",), "^missing: /usr/local/bin/gpu-run$"),
-    Cause("cuda.version", ("cuda.link",), "there is no|is a dangling link"),
-    Cause("host.training_user", ("*",), NO_USER),
-    Cause("host.training_user", ("smoke.*", "model.limits"), NO_USER + "|smoke"),
+    Cause("kernel.gpu_lost", ("host.blocked_tasks:hanging",), ANY),
+    Cause("kernel.xid", ("host.blocked_tasks:hanging",), ANY),
+    Cause("driver.reachable", ("host.blocked_tasks:hanging",), ("nvidia-smi",)),
+    Cause("kernel.gpu_lost", ("driver.reachable:gpu-lost", "driver.reachable:no-devices")),
+    Cause("kernel.gpu_lost", ("gpu.count:none", "gpu.count:absent", "gpu.count:not-shown", "gpu.count:too-few")),
+    Cause("kernel.gpu_lost", ("gpu.count:silent",), ANY, DOUBTFUL),
+    Cause("kernel.xid", ("driver.reachable:gpu-lost",)),
+    Cause("kernel.xid", ("driver.reachable:timeout",), ANY),
+    Cause("gpu.count", ("gpu.plan:not-all-here",)),
+    Cause("gpu.count:none", ("gpu.*:no-gpu", "driver.nouveau_absent:no-gpu", "secure_boot:no-gpu"), ANY),
+    Cause("gpu.count", ("driver.reachable:no-devices",)),
+    Cause("gpu.count:none", ("driver.persistence:not-running", "driver.persistence:off"), ANY),
+    Cause("gpu.count", ("driver.device_nodes:none", "driver.device_nodes:too-few")),
+    Cause("gpu.count", ("containers.gpu:too-few", "containers.device_links:no-nodes")),
+    Cause("gpu.count", ("gpu.iommu:too-few", "gpu.acs:too-few", "gpu.topology:too-few", "gpu.nvlink*:not-listed")),
+    Cause("gpu.count", ON_CUDA),
+    Cause("gpu.plan", (OF_ANY,), ("expectations.plan", "expectations.plan.*"), DOUBTFUL),
+    Cause("driver.nouveau_absent", ("gpu.bound_driver:nouveau",), ANY),
+    Cause("driver.nouveau_absent", NO_MODULE, ANY),
+    Cause("secure_boot", NO_MODULE + ("driver.module_signer:*",), ANY),
+    Cause("driver.module_signer", NO_MODULE, ANY),
     Cause(
-        "framework.files", ("framework.*", "model.trainer_installed"), "no venv|import |readings.venv|stamp|expectat"
+        "driver.packages", ("driver.module_matches_user_space:mixed-versions", "driver.libraries:other-version"), ANY
     ),
-    Cause("framework.files", ("smoke.*", "model.limits"), "import|torch|No module|venv|" + NO_SMOKE),
-    Cause("framework.imports", ("framework.*", "model.trainer_installed"), "import |readings.venv"),
-    Cause("framework.imports", ("smoke.*", "model.limits"), "import|torch|No module|venv|" + NO_SMOKE),
-    Cause("model.trainer_installed", ("smoke.*", "model.limits"), "gan_trainer|No module|" + NO_SMOKE),
-    Cause("smoke.amp", ("smoke.*", "model.limits"), NO_SMOKE + "|readings.smoke", DOUBTFUL, NOT_GOOD),
+    Cause("driver.module_matches_user_space", ("driver.reachable:version-mismatch",), ANY),
+    Cause("driver.module_matches_user_space", ("driver.libraries:other-version",), ANY),
+    Cause("driver.module_matches_user_space", ("reboot.pending:pending",), ("other-module", "other-libraries")),
+    Cause("driver.module_matches_user_space:mixed-versions", ("driver.module_for_next_kernel:mixed-versions",), ANY),
+    Cause("driver.module_matches_user_space:no-user-space", ("driver.module_for_next_kernel:no-user-space",), ANY),
+    Cause("driver.reachable", ("driver.*:not-loaded", "containers.gpu:not-loaded", "gpu.bound_driver:unbound"), ANY),
+    Cause("driver.reachable", ("driver.device_nodes:none", "driver.device_nodes:missing"), ANY),
+    Cause("driver.reachable", ("driver.persistence:*",), ANY, (WARN,)),
+    Cause(
+        "driver.reachable", ("reboot.pending:pending",), ("nouveau", "not-loaded", "other-module", "other-libraries")
+    ),
+    Cause("driver.reachable", SILENT, ANY, DOUBTFUL, NOT_GOOD),
+    Cause("driver.reachable", ("containers.device_links:no-nodes",), ANY, DOUBTFUL, NOT_GOOD),
+    Cause("driver.reachable", (OF_ANY,), ("readings.nvlink*", "readings.gpu_ways*"), DOUBTFUL, NOT_GOOD),
+    Cause("driver.reachable", ON_CUDA, SAME, NOT_GOOD),
+    Cause("driver.reachable", ("framework.cuda_build:kept-away",), ANY, DOUBTFUL, DOUBTFUL),
+    Cause("driver.persistence", ("gpu.power_limit:*", "gpu.clocks:*"), SAME, (WARN,), (WARN,)),
+    Cause("driver.persistence", ("host.tuning:different",), ("gpu_*",), (WARN,), (WARN,)),
+    Cause("driver.uvm", ("driver.device_nodes:missing",), ("/dev/nvidia-uvm",)),
+    Cause("driver.uvm", ON_CUDA, ANY, NOT_GOOD),
+    Cause("driver.device_nodes", ("containers.gpu:too-few", "containers.device_links:no-nodes")),
+    Cause("driver.device_nodes:none", ON_CUDA, ANY, NOT_GOOD),
+    Cause("driver.device_nodes:missing", ON_CUDA, ANY, NOT_GOOD),
+    Cause("driver.device_nodes:shared-not-usable", ON_CUDA, ANY, NOT_GOOD),
+    Cause("driver.device_nodes", ON_CUDA, SAME, NOT_GOOD),
+    Cause("driver.libraries", ON_CUDA, ANY, NOT_GOOD),
+    Cause("driver.nvidia_smi_file", ("driver.reachable:not-installed", "driver.reachable:failed"), ANY),
+    Cause("runtime.launcher:missing", ("model.permissions:missing",), ("/usr/local/bin/gpu-run",)),
+    Cause("cuda.version:missing", ("cuda.link:missing", "cuda.link:dangling")),
+    Cause("host.training_user:missing", ("*:no-user",), ANY),
+    Cause("framework.files", NO_IMPORT + NO_TRAINING + ("framework.*:no-environment", "framework.*:no-stamp"), ANY),
+    Cause("framework.files", ("model.trainer_installed:no-environment",), ANY),
+    Cause("framework.files", (OF_ANY,), ("readings.venv*", "readings.stamp*"), DOUBTFUL),
+    # Without any of them nothing could be trained, and the test was not even begun.
+    Cause("host.training_user:missing", (OF_ANY,), ("readings.smoke*",), DOUBTFUL),
+    Cause("framework.files", (OF_ANY,), ("readings.smoke*",), DOUBTFUL),
+    Cause("framework.imports", (OF_ANY,), ("readings.smoke*",), DOUBTFUL),
+    Cause("model.trainer_installed", (OF_ANY,), ("readings.smoke*",), DOUBTFUL),
+    Cause("framework.imports", ("model.trainer_installed:cannot-import", *NO_TRAINING), ANY),
+    Cause("framework.imports", (OF_ANY,), ("readings.venv*",), DOUBTFUL),
+    Cause("framework.cuda_build:no-gpu", ON_CUDA, SAME, NOT_GOOD),
+    Cause("model.trainer_installed", NO_TRAINING, ANY),
+    Cause("smoke.amp", NO_RESULT, ANY, DOUBTFUL, NOT_GOOD),
+    Cause("smoke.amp", (OF_ANY,), ("readings.smoke*",), DOUBTFUL, NOT_GOOD),
 )
 
 
@@ -104,27 +145,66 @@ def status_of(record: Dict) -> str:
     return waived.get("status", record["status"]) if isinstance(waived, dict) else record["status"]
 
 
+def _named(record: Dict) -> str:
+    """ "id:code"; a record of an earlier release has no code, and then nothing is known of its reason."""
+    return f"{record['id']}:{record.get('code') or ''}"
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
 def explains(row: Cause, record: Dict) -> bool:
-    """Whether the row applies to this record; whether its cause is bad is not checked here."""
-    if record["id"] == row.cause or record["status"] not in row.statuses:
+    """Whether the row is about this record; its items, and whether its cause is bad, are not looked at here."""
+    if record["id"] == row.cause.partition(":")[0] or record["status"] not in row.statuses or not record.get("code"):
         return False
-    if not any(fnmatch.fnmatchcase(record["id"], pattern) for pattern in row.effects):
+    return _matches(_named(record), row.effects)
+
+
+def _holds(row: Cause, causes: Dict[str, Dict]) -> bool:
+    """Whether the row's cause is among these records and bad for a reason that the row means."""
+    name, _colon, code = row.cause.partition(":")
+    record = causes.get(name)
+    if record is None or status_of(record) not in row.when:
         return False
-    return re.search(row.words, record["message"]) is not None
+    return not code or fnmatch.fnmatchcase(record.get("code") or "", code)
+
+
+def explained(record: Dict, rows: List[Cause], causes: Dict[str, Dict]) -> bool:
+    """Whether these rows together explain each item of the record.
+
+    A thing that cannot be named is explained by one of the cause's that no other thing needs.
+    """
+    items = list(record.get("items") or [])
+    named: Set[str] = set()
+    unknown = 0
+    for row in rows:
+        own = list(causes[row.cause.partition(":")[0]].get("items") or [])
+        if row.items != SAME:
+            items = [item for item in items if not _matches(item, row.items)]
+        elif not own:
+            return True
+        else:
+            named |= set(own) - {UNNAMED}
+            unknown = max(unknown, own.count(UNNAMED))
+    left = [item for item in items if item not in named]
+    free = len(named - set(items)) + unknown
+    return all(item == UNNAMED for item in left) and len(left) <= free
 
 
 def first_causes(records: List[Dict]) -> Dict[str, str]:
     """`{id: id of its first cause}` for the records that follow from another one."""
-    status = {record["id"]: status_of(record) for record in records}
+    by_id = {record["id"]: record for record in records}
+    held = [row for row in CAUSES if _holds(row, by_id)]
     next_cause: Dict[str, str] = {}
     for record in records:
         if record["status"] not in BAD:
             continue
-        rows = (row for row in CAUSES if status.get(row.cause) in row.when and explains(row, record))
+        rows = [(row.cause.partition(":")[0], row) for row in held if explains(row, record)]
         # A cause that is itself explained by this check would make a circle.
-        cause = next((row.cause for row in rows if record["id"] not in _chain(row.cause, next_cause)), None)
-        if cause is not None:
-            next_cause[record["id"]] = cause
+        rows = [(cause, row) for cause, row in rows if record["id"] not in _chain(cause, next_cause)]
+        if rows and explained(record, [row for _cause, row in rows], by_id):
+            next_cause[record["id"]] = rows[0][0]
     rank = {record["id"]: SEVERITY.index(record["status"]) for record in records if record["status"] in SEVERITY}
     first = {name: _chain(name, next_cause)[-1] for name in next_cause}
     # A finding that is worse than its cause, for example an acknowledged one, decides the verdict and is reported
@@ -149,6 +229,19 @@ def with_causes(records: List[Dict]) -> List[Dict]:
 def consequences(records: List[Dict], name: str) -> List[str]:
     """Ids of what follows from the check `name`, in the order of the records."""
     return [record["id"] for record in records if record.get("caused_by") == name]
+
+
+def one_reason(record: Dict) -> Tuple:
+    """The same for findings that are told once, such as those about one reading that nobody may read.
+
+    A record of an earlier release has no code: what has the same words is then one.
+    """
+    code = record.get("code")
+    if not code:
+        return record["status"], record["message"], record["action"]
+    # Any other code means something else in each check.
+    what = tuple(record["items"]) if code in SHARED else record["id"]
+    return record["status"], code, what, record["action"]
 
 
 def own_findings(records: List[Dict]) -> List[Dict]:

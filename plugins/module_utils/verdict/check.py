@@ -5,7 +5,7 @@ A check reads its readings and expectations through `Evidence`, which raises `Un
 turns that, and every other error inside a check, into UNKNOWN. So PASS needs every value that a check asks for.
 """
 
-from typing import Any, Callable, Dict, Iterable, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterable, NamedTuple, Sequence, Tuple
 
 from .commands import as_started
 from .evidence import Evidence, Unreadable
@@ -39,19 +39,24 @@ REMEDIES = (DRAIN, RESET, REBOOT, POWER_CYCLE, REPLACE, CONTACT_SUPPORT)
 
 
 class Outcome(NamedTuple):
-    """What a check found.
+    """What a check found. Who decides reads the code and the items, who prints reads the message.
 
+    code      what kind of finding it is, in a few lower-case words: unique within the check, and never reworded
     value     what the node has        expected  what it should have
     message   one short sentence       action    replaces the check's own action if the finding needs another
     remedy    replaces the check's own remedy if the finding needs another
+    items     what the finding is about, if not the whole node: cards by their PCI addresses without the function, and
+               paths, packages, settings; `UNNAMED` for each one that cannot be named. Empty for the whole node.
     """
 
     status: str
+    code: str
     value: Any = None
     expected: Any = None
     message: str = ""
     action: str = ""
     remedy: str = ""
+    items: Sequence[str] = ()
 
 
 # function(readings, expectations): the work of a check; its docstring explains the rule.
@@ -98,25 +103,49 @@ ONLY_ROOT = "only root can see this: sudo gpu-doctor"
 # The reason for every check of GPUs if none is expected.
 NOT_FOR_GPUS = "the inventory expects no GPU on this node"
 
+# Codes that every check may have, since `judge` gives them.
+OK = "ok"
+NEEDS_ROOT = "needs-root"
+NO_GPU_EXPECTED = "no-gpu-expected"
+SWITCHED_OFF = "switched-off"
+UNREADABLE = "unreadable"  # its item is the reading or expectation
+ERROR = "error"
+# An item that cannot be named, such as a card that is not there.
+UNNAMED = "?"
+
 
 def passed(value: Any, expected: Any, message: str) -> Outcome:
-    return Outcome(PASS, value, expected, message)
+    return Outcome(PASS, OK, value, expected, message)
 
 
-def warned(value: Any, expected: Any, message: str, action: str = "") -> Outcome:
-    return Outcome(WARN, value, expected, message, action)
+def warned(code: str, value: Any, expected: Any, message: str, action: str = "", items: Sequence[str] = ()) -> Outcome:
+    return Outcome(WARN, code, value, expected, message, action, items=items)
 
 
-def failed(value: Any, expected: Any, message: str, action: str = "", remedy: str = "") -> Outcome:
-    return Outcome(FAIL, value, expected, message, action, remedy)
+def failed(
+    code: str, value: Any, expected: Any, message: str, action: str = "", remedy: str = "", items: Sequence[str] = ()
+) -> Outcome:
+    return Outcome(FAIL, code, value, expected, message, action, remedy, items)
 
 
-def unknown(reason: str, value: Any = None, expected: Any = None, action: str = "") -> Outcome:
-    return Outcome(UNKNOWN, value, expected, reason, action)
+def unknown(
+    code: str, reason: str, value: Any = None, expected: Any = None, action: str = "", items: Sequence[str] = ()
+) -> Outcome:
+    return Outcome(UNKNOWN, code, value, expected, reason, action, items=items)
 
 
-def skipped(reason: str) -> Outcome:
-    return Outcome(SKIP, None, None, reason)
+def skipped(code: str, reason: str) -> Outcome:
+    return Outcome(SKIP, code, None, None, reason)
+
+
+def unnamed(number: int) -> Tuple[str, ...]:
+    """The items of a finding about this many things that cannot be named."""
+    return (UNNAMED,) * number
+
+
+def slots(addresses: Iterable[str]) -> Tuple[str, ...]:
+    """The items of a finding about cards: their addresses without the function, as the kernel's log has them."""
+    return tuple(address.rpartition(".")[0] or address for address in addresses)
 
 
 def within(level: str) -> Tuple[str, ...]:
@@ -135,21 +164,26 @@ def judge(check: Check, readings: Any, expectations: Any) -> Dict[str, Any]:
     try:
         expected = Evidence(expectations, "expectations")
         if check.needs_gpu and expected.number("gpu_count") == 0:
-            outcome = skipped(NOT_FOR_GPUS)
+            outcome = skipped(NO_GPU_EXPECTED, NOT_FOR_GPUS)
         else:
             outcome = check.judge(Evidence(readings, "readings"), expected)
     except Unreadable as error:
         if error.only_root:
-            outcome = skipped(f"{ONLY_ROOT} ({error})")
+            outcome = skipped(NEEDS_ROOT, f"{ONLY_ROOT} ({error})")
         else:
             source = source_of(error.name, {f"readings.{own.name}": own.source for own in check.readers})
-            outcome = unknown(f"cannot tell: {error} (read from {source.what})", action=source.look)
+            words = f"cannot tell: {error} (read from {source.what})"
+            code = error.code or UNREADABLE
+            outcome = unknown(code, words, action=source.look, items=(error.name,) if error.name else ())
     except Exception as error:
-        outcome = unknown(f"this check ended with an error: {type(error).__name__}: {error}", action=OURS.look)
+        words = f"this check ended with an error: {type(error).__name__}: {error}"
+        outcome = unknown(ERROR, words, action=OURS.look)
     return {
         "id": check.id,
         "layer": check.layer,
         "status": outcome.status,
+        "code": outcome.code,
+        "items": list(outcome.items),
         "value": outcome.value,
         "expected": outcome.expected,
         "unit": check.unit,

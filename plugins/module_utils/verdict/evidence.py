@@ -19,10 +19,12 @@ class Unreadable(Exception):
     """A value that a check needs is missing or unreadable; the message says which and why.
 
     name       of the reading or expectation, such as "readings.probe.gpus"; "" if it is no particular one
+    code       why, where the reading says so, such as "no-user"; "" where it does not
     only_root  an ordinary user asked for it, and root could read it
     """
 
     only_root = False
+    code = ""
 
     def __init__(self, message: str, name: str = "") -> None:
         super().__init__(message)
@@ -132,6 +134,8 @@ class Evidence(object):
         if isinstance(self.value, dict) and "unreadable" in self.value:
             error = Unreadable(f"{self.name}: {self.value['unreadable']}", self.name)
             error.only_root = self.value.get("only_root") is True
+            code = self.value.get("code")
+            error.code = code if isinstance(code, str) else ""
             raise error
         if not isinstance(self.value, kind):
             raise Unreadable(f"{self.name} is not {words}: {self.value!r}", self.name)

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.module_utils.doctor.by_hand import done_by, sentence_of
-from ansible_collections.gpuwright.node.plugins.module_utils.verdict.causes import consequences, own_findings
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.causes import (
+    consequences,
+    one_reason,
+    own_findings,
+)
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import SEVERITY, SKIP, UNKNOWN
 
 from .people import question, since
@@ -49,10 +53,13 @@ def to_do(report: Report | None) -> list[Finding]:
     Checks with the same status for one reason, such as a log that nobody may read, are one finding; what follows from
     another finding is not one. Nothing without a report.
     """
-    groups: dict[tuple[str, str, str], list[str]] = {}
+    groups: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
     for check in sorted(own_findings(report["checks"]) if report else [], key=lambda check: RANK[check["status"]]):
-        groups.setdefault((check["status"], check["message"], check["action"]), []).append(check["id"])
-    return [Finding(status, tuple(names), message, action) for (status, message, action), names in groups.items()]
+        groups.setdefault(one_reason(check), []).append(check)
+    return [
+        Finding(same[0]["status"], tuple(check["id"] for check in same), same[0]["message"], same[0]["action"])
+        for same in groups.values()
+    ]
 
 
 def entry(finding: Finding, notes: Sequence[str]) -> Entry:

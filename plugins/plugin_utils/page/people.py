@@ -43,10 +43,15 @@ def usable(report: dict | None) -> str:
         known = silent and silent[0]["status"] == FAIL or wanted == 0
         return f"{0 if known else '?'} of {wanted}"
     cards = look(report, "readings", "nvidia_smi", "gpus")
-    messages = [check["message"] for check in checks if check["status"] == FAIL]
-    return f"{sum(is_usable(card, messages) for card in cards if isinstance(card, dict))} of {wanted}"
+    failed = [check for check in checks if check["status"] == FAIL]
+    return f"{sum(is_usable(card, failed) for card in cards if isinstance(card, dict))} of {wanted}"
 
 
-def is_usable(card: dict[str, Any], messages: list[str]) -> bool:
+def is_usable(card: dict[str, Any], failed: list[dict[str, Any]]) -> bool:
     address = str(card.get("pci_id")).rpartition(".")[0]
-    return card.get("lost") is False and bool(address) and not any(address in message for message in messages)
+    return card.get("lost") is False and bool(address) and not any(is_about(check, address) for check in failed)
+
+
+def is_about(check: dict[str, Any], address: str) -> bool:
+    """Whether a finding is about the card of this address; a report of an earlier release says so in its words only."""
+    return address in (check["items"] if "items" in check else check["message"])

@@ -7,7 +7,7 @@ from node_names import KERNEL, Changes
 from package_rows import PACKAGES, PARTS, package
 from row_values import DOWN, SMI, SMI_GPU
 
-ABSENT = {**DOWN, "status": "not_installed", "reachable": False}
+ABSENT = {**DOWN, "status": "not_installed", "reachable": False, "rc": None}
 IDLE: Changes = {("persistenced",): "inactive"}
 INSTALLED: Changes = {PACKAGES: [package("nvidia-driver-cuda"), package("nvidia-persistenced")]}
 UBUNTU: Changes = {PACKAGES: [package("nvidia-driver-580"), package("nvidia-compute-utils-580")]}
@@ -22,7 +22,7 @@ ROWS: list[tuple[str, Changes, str, bool]] = [
     ("gpu.recovery_action", {(*SMI_GPU, "recovery_action"): "node reboot"}, "systemctl reboot", True),
     ("gpu.recovery_action", {(*SMI_GPU, "recovery_action"): "gpu reset"}, "systemctl reboot", False),
     ("driver.reachable", {SMI: ABSENT}, "dnf reinstall -y $(rpm -qf /usr/bin/nvidia-smi)", True),
-    ("driver.reachable", {SMI: {**ABSENT, "message": "libnvidia-ml.so is gone"}}, "libnvidia-ml.so.1)", True),
+    ("driver.reachable", {SMI: {**ABSENT, "rc": 12, "message": "libnvidia-ml.so is gone"}}, "libnvidia-ml.so.1)", True),
     ("driver.reachable", {SMI: {**ABSENT, "status": "timeout"}}, "reinstall", False),
     ("driver.persistence", {**IDLE, **INSTALLED}, "dnf install", False),
     ("driver.persistence", {**IDLE, **UBUNTU}, "dnf install", False),

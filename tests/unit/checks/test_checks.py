@@ -84,7 +84,8 @@ def test_a_healthy_node_passes_every_check():
     assert [(r["id"], r["message"]) for r in records if r["status"] not in (PASS, SKIP)] == []
     assert worst([record["status"] for record in records]) == PASS
     for record in records:
-        assert set(record) == {"id", "layer", "status", "value", "expected", "unit", "message", "action", "remedy"}
+        keys = {"id", "layer", "status", "code", "items", "value", "expected", "unit", "message", "action", "remedy"}
+        assert set(record) == keys and (record["code"] == "ok" or record["status"] == SKIP) and not record["items"]
         assert record["message"] and not record["action"] and not record["remedy"], record
 
 
@@ -302,12 +303,12 @@ def test_an_unreadable_record_keeps_its_reason_at_any_depth():
     ("outcome", "action"),
     [
         (verdict.passed(1, 1, "fine"), ""),
-        (verdict.skipped("no need"), ""),
-        (verdict.failed(1, 2, "bad"), "The check's action."),
-        (verdict.failed(1, 2, "bad", "its own"), "its own"),
-        (verdict.warned(1, 2, "odd", "its own"), "its own"),
-        (verdict.unknown("why"), "The check's action."),
-        (verdict.unknown("why", action="its own"), "its own"),
+        (verdict.skipped("x", "no need"), ""),
+        (verdict.failed("x", 1, 2, "bad"), "The check's action."),
+        (verdict.failed("x", 1, 2, "bad", "its own"), "its own"),
+        (verdict.warned("x", 1, 2, "odd", "its own"), "its own"),
+        (verdict.unknown("x", "why"), "The check's action."),
+        (verdict.unknown("x", "why", action="its own"), "its own"),
     ],
 )
 def test_the_finding_names_the_action_before_the_check_does(outcome, action):

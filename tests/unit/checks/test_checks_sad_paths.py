@@ -23,6 +23,13 @@ CASES += [row for part in healthy_node.PARTS for row in getattr(part, "ROWS", []
 
 @pytest.mark.parametrize(("check_id", "changes", "asked", "status", "words"), CASES)
 def test_broken_node(check_id, changes, asked, status, words):
+    found = judged_row(check_id, changes, asked)
+    assert (found["status"], words in found["message"]) == (status, True), found
+    assert bool(found["action"]) == (status not in (PASS, SKIP)), found
+
+
+def judged_row(check_id: str, changes: dict, asked: dict) -> dict:
+    """The record of this one check on the healthy node after these changes."""
     record = {**healthy_node.readings(), "smoke": healthy_node.smoke()}
     for path, value in changes.items():
         healthy_node.put(record, path, value)
@@ -31,9 +38,8 @@ def test_broken_node(check_id, changes, asked, status, words):
         target = expectations["plan"] if "." in name else expectations
         healthy_node.put(target, tuple(name.split(".")), value)
     smoke = record.pop("smoke")
-    found = next(r for r in run_checks(record, expectations, smoke, level=DEEP) if r["id"] == check_id)
-    assert (found["status"], words in found["message"]) == (status, True), found
-    assert bool(found["action"]) == (status not in (PASS, SKIP)), found
+    one = [check for check in CHECKS if check.id == check_id]
+    return run_checks(record, expectations, smoke, one, level=DEEP)[0]
 
 
 def of(check_id: str, smoke: dict) -> dict:

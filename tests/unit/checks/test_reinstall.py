@@ -60,12 +60,12 @@ def test_without_the_package_only_the_playbook_helps():
 
 
 @pytest.mark.parametrize(
-    ("message", "words"),
-    [("nvidia-smi is not installed", "/usr/bin/nvidia-smi"), ("libnvidia-ml.so is missing", "/libnvidia-ml.so.1")],
+    ("rc", "words"),
+    [(None, "/usr/bin/nvidia-smi"), (12, "/libnvidia-ml.so.1")],
 )
-def test_what_the_driver_lacks_is_named(message, words):
+def test_what_the_driver_lacks_is_named(rc, words):
     readings = healthy_node.readings()
-    readings["nvidia_smi"].update(reachable=False, status="not_installed", message=message, gpus=[])
+    readings["nvidia_smi"].update(reachable=False, status="not_installed", message="missing", rc=rc, gpus=[])
     assert words in action_of("driver.reachable", readings)
 
 

@@ -65,6 +65,7 @@ def put_node(host: HostTree) -> None:
     host.link(f"/sys/bus/pci/devices/{PCI_ID}/iommu_group", "../../../../../kernel/iommu_groups/30")
     host.put("/sys/kernel/iommu_groups/30/type", "identity\n")
     host.put("/etc/modprobe.d/nvidia.conf", "# ours\noptions nvidia NVreg_DeviceFileMode=0660\n")
+    host.put(f"/proc/driver/nvidia/gpus/{PCI_ID}/information", "Model: Tesla V100\nDevice Minor: \t 0\n")
     host.put("/proc/driver/nvidia/params", 'DeviceFileMode: 432\nEnableMSI: 1\nTemporaryFilePath: "/var"\n')
     for name in ("gpuwright-boot-check.service", "gpuwright-check.timer"):
         host.put(f"/etc/systemd/system/{name}")

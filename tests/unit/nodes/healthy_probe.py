@@ -88,6 +88,6 @@ READINGS: dict[str, Any] = {
             "nouveau_unblocked": [],
         },
         "nouveau_loaded": False,
-        "reboot": {"required": False, "reasons": []},
+        "reboot": {"required": False, "reasons": [], "codes": []},
     },
 }

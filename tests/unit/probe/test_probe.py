@@ -40,7 +40,7 @@ def test_a_bare_reference_server(host):
     assert node["gpus"][0]["bound_driver"] == "nouveau"
     assert node["nouveau_loaded"] is True and node["nvidia"]["loaded"] is None
     # Nothing is installed that a reboot could bring up.
-    assert node["reboot"] == {"required": False, "reasons": []}
+    assert node["reboot"] == {"required": False, "reasons": [], "codes": []}
     assert node["verified"] is False
 
 

@@ -14,7 +14,7 @@ def test_a_host_without_gpu_is_read_whole(run_module, fake_bin):
     assert node["nvidia"]["dkms"] == [
         {"module": "nvidia", "version": "580.95.05", "kernel": "4.18.0-477.10.1.el8_8.x86_64", "state": "installed"}
     ]
-    assert node["reboot"] == {"required": False, "reasons": []}
+    assert node["reboot"] == {"required": False, "reasons": [], "codes": []}
 
 
 def test_programs_that_fail_or_talk_nonsense_leave_values_empty(run_module, fake_bin):

@@ -69,4 +69,4 @@ def test_reasons(state, expected):
     reasons = reboot_reasons(state)
     assert len(reasons) == len(expected), reasons
     for reason, words in zip(reasons, expected, strict=True):
-        assert words in reason
+        assert words in reason[1]

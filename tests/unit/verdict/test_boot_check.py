@@ -176,7 +176,7 @@ def test_what_a_record_holds(host):
         "verdict": "FAIL",
         "host": "a5-01",
     }
-    assert [set(finding) for finding in found["findings"]] == [{"id", "status", "message", "action"}]
+    assert [set(finding) for finding in found["findings"]] == [{"id", "status", "code", "message", "action"}]
 
 
 def test_a_record_that_cannot_be_written_takes_the_old_one_with_it(host, monkeypatch):

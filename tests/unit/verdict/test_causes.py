@@ -8,9 +8,12 @@ from collections.abc import Callable
 
 import healthy_node
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.findings import to_do
 from gpuwright.checks.all import CHECKS, run_checks
+from gpuwright.checks.waivers import rules
 from gpuwright.doctor.metrics import nagios_line
 from gpuwright.doctor.report_text import finding_lines, report_lines
+from gpuwright.verdict import check as verdict_check
 from gpuwright.verdict.causes import CAUSES, consequences, first_causes, own_findings, with_causes
 from gpuwright.verdict.check import FAIL, PASS, UNKNOWN, WARN
 
@@ -25,10 +28,10 @@ class Node:
         self.readings, self.expectations = healthy_node.readings(), healthy_node.expectations()
         self.smoke: dict | None = healthy_node.smoke()
 
-    def smoke_ends(self, problem: str) -> None:
+    def smoke_ends(self, problem: str, code: str) -> None:
         """The smoke test has no device, for this reason."""
         assert self.smoke is not None
-        self.smoke.update(problems=[problem], devices=[])
+        self.smoke.update(problems=[problem], problem_codes=[code], devices=[])
 
     def checks(self) -> list[dict]:
         return run_checks(self.readings, self.expectations, self.smoke)
@@ -44,13 +47,13 @@ class Node:
         self.readings["venv"]["torch"].update(
             cuda_available=False, devices=[], product="right on cpu", architectures=[]
         )
-        self.smoke_ends("CUDA is not available")
+        self.smoke_ends("CUDA is not available", "no-gpu")
 
 
 def not_loaded(node: Node) -> None:
     node.readings["probe"]["nvidia"].update(loaded=None, device_nodes=[], uvm_loaded=False)
     node.readings["probe"]["gpus"][0]["bound_driver"] = None
-    node.readings["probe"]["reboot"] = {"required": True, "reasons": ["no nvidia module is loaded"]}
+    node.readings["probe"]["reboot"] = {"required": True, "reasons": ["no module"], "codes": ["not-loaded"]}
     node.readings["device_nodes"] = {}
     node.readings["persistenced"] = "failed"
     node.silent("driver_not_loaded", "the nvidia module is not loaded")
@@ -66,7 +69,7 @@ def updated(node: Node) -> None:
     node.readings["probe"]["nvidia"]["user_space"] = "580.99.01"
     libraries = node.readings["driver_files"]["libraries"]
     node.readings["driver_files"]["libraries"] = dict.fromkeys(libraries, "580.99.01")
-    node.readings["probe"]["reboot"] = {"required": True, "reasons": ["the user space is newer"]}
+    node.readings["probe"]["reboot"] = {"required": True, "reasons": ["it is newer"], "codes": ["other-libraries"]}
     node.silent("version_mismatch", "Driver/library version mismatch")
 
 
@@ -103,19 +106,19 @@ def without_torch(node: Node) -> None:
     node.readings["venv"]["versions"] = {"numpy": "2.3.1"}
     first = {"distribution": "torch", "path": "torch/__init__.py", "problem": "is missing"}
     node.readings["environment"].update(problem_count=1, damaged=["torch"], problems=[first])
-    node.smoke_ends("torch cannot be imported: " + missing)
+    node.smoke_ends("torch cannot be imported: " + missing, "cannot-import")
 
 
 def without_user(node: Node) -> None:
     node.readings["training_user"] = None
     for name in ("device_nodes", "venv"):
-        node.readings[name] = {"unreadable": "there is no user trainer"}
-    node.smoke_ends("there is no user trainer")
+        node.readings[name] = {"unreadable": "there is no user trainer", "code": "no-user"}
+    node.smoke_ends("there is no user trainer", "no-user")
 
 
 def without_trainer(node: Node) -> None:
     node.readings["venv"]["imports"]["gan_trainer"] = "ModuleNotFoundError: No module named 'gan_trainer'"
-    node.smoke_ends("No module named gan_trainer")
+    node.smoke_ends("No module named gan_trainer", "no-trainer")
 
 
 def empty_plan(node: Node) -> None:
@@ -125,7 +128,7 @@ def empty_plan(node: Node) -> None:
 
 def full(node: Node) -> None:
     node.readings["file_systems"][5]["free_mib"] = 0
-    node.smoke_ends("OSError: [Errno 28] No space left on device")
+    node.smoke_ends("OSError: [Errno 28] No space left on device", "no-room")
 
 
 def untested(node: Node) -> None:
@@ -242,7 +245,7 @@ def test_another_fault_beside_it_stands_for_itself(act, cause, least):
     node.readings["permissions"].update(unsafe_count=1, unsafe=["/opt/gpuwright/x is writable for others"])
     node.readings["cuda"]["nvcc"] = "11.8"
     if node.smoke is not None and act in (without_uvm, one_of_two, empty_plan):
-        node.smoke["problems"] = ["cuda:0 amp: a loss was not finite"]
+        node.smoke.update(problems=["cuda:0 amp: a loss was not finite"], problem_codes=["wrong-result"])
     own = {check["id"] for check in own_findings(node.checks())}
     wanted = {"host.clock_source", "model.permissions"}
     wanted |= set() if act is empty_plan else {"cuda.version"}
@@ -258,21 +261,21 @@ def test_a_healthy_node_has_neither():
 
 @pytest.mark.parametrize("row", CAUSES, ids=lambda row: f"{row.cause}-{row.effects[0]}")
 def test_every_row_speaks_of_checks_that_there_are(row):
-    assert row.cause in IDS
-    assert all(fnmatch.filter(IDS, pattern) for pattern in row.effects)
-    re.compile(row.words)
+    assert row.cause.partition(":")[0] in IDS
+    assert all(fnmatch.filter(IDS, pattern.partition(":")[0]) for pattern in row.effects)
 
 
-def record(name: str, status: str, message: str = "", **more: object) -> dict:
-    return {"id": name, "status": status, "message": message, "action": "x", "value": None, "expected": None, **more}
+def record(name: str, status: str, code: str = "ok", items: tuple = (), **more: object) -> dict:
+    found = {"id": name, "status": status, "code": code, "items": list(items), "message": f"in words, {code}"}
+    return {**found, "action": "x", "value": None, "expected": None, **more}
 
 
 def test_a_circle_has_a_beginning():
     """Both rows that explain each other's check apply: one of the two is told."""
     checks = [
-        record("gpu.count", FAIL, "0 of 1 expected on the PCI bus, (lost)"),
-        record("driver.reachable", FAIL, "no devices were found"),
-        record("kernel.gpu_lost", FAIL, "fell off"),
+        record("gpu.count", FAIL, "none"),
+        record("driver.reachable", FAIL, "no-devices"),
+        record("kernel.gpu_lost", FAIL, "lost"),
     ]
     causes = first_causes(checks)
     assert len(own_findings(with_causes(checks))) >= 1 and set(causes.values()).isdisjoint(causes)
@@ -280,21 +283,21 @@ def test_a_circle_has_a_beginning():
 
 def test_what_is_worse_than_its_cause_is_told_itself():
     """The cause was accepted by root and is a WARN: the UNKNOWN decides the verdict, and somebody must see it."""
-    cause = record("driver.reachable", WARN, "nvidia-smi failed", waived={"by": "acknowledgement", "status": FAIL})
-    checks = with_causes([cause, record("gpu.bar1", UNKNOWN, "the driver cannot be queried")])
+    cause = record("driver.reachable", WARN, "failed", waived={"by": "acknowledgement", "status": FAIL})
+    checks = with_causes([cause, record("gpu.bar1", UNKNOWN, "silent")])
     assert [check["id"] for check in own_findings(checks)] == ["driver.reachable", "gpu.bar1"]
     assert "gpu.bar1" in nagios_line(checks, UNKNOWN)
 
 
 def test_a_cause_that_passes_explains_nothing():
-    checks = [record("driver.reachable", PASS), record("gpu.bar1", UNKNOWN, "the driver cannot be queried")]
+    checks = [record("driver.reachable", PASS), record("gpu.bar1", UNKNOWN, "silent")]
     assert first_causes(checks) == {}
 
 
 def test_findings_are_as_wide_as_the_terminal_and_never_cut():
     message = "a message of many words that goes on and on " * 6
     action = "Run: a-command --with=a-long-option " * 8
-    checks = [record("gpu.bar1", FAIL, message, expected="x" * 30, value="y" * 30) | {"action": action}]
+    checks = [record("gpu.bar1", FAIL, expected="x" * 30, value="y" * 30) | {"action": action, "message": message}]
     for columns in (40, 80, 200):
         lines = report_lines(checks, columns)
         told = [line for line in lines[2:] if "-> " not in line]
@@ -303,3 +306,143 @@ def test_findings_are_as_wide_as_the_terminal_and_never_cut():
         assert ("-> " + action) in "\n".join(lines)
         assert "y" * 30 in "\n".join(lines)
     assert max(map(len, report_lines(checks, None))) > 200
+
+
+def two_cards(node: Node) -> None:
+    """A second card, healthy in all that the checks below ask."""
+    second = "0000:af:00.0"
+    node.expectations["gpu_count"] = 2
+    node.readings["probe"]["gpus"].append({**node.readings["probe"]["gpus"][0], "pci_id": second})
+    node.readings["nvidia_smi"]["gpus"].append({**node.readings["nvidia_smi"]["gpus"][0], "pci_id": second})
+    node.readings["device_nodes"]["/dev/nvidia1"] = dict(node.readings["device_nodes"]["/dev/nvidia0"])
+    node.readings["card_nodes"].append({"pci_id": second, "node": "/dev/nvidia1"})
+
+
+def second_is_lost(node: Node) -> None:
+    del node.readings["nvidia_smi"]["gpus"][1]
+    node.readings["kernel_log"]["xids"] = [{**XID_79, "pci_id": "0000:af:00"}]
+
+
+def causes_of(node: Node) -> dict[str, str | None]:
+    return {check["id"]: check.get("caused_by") for check in node.checks()}
+
+
+def test_a_lost_card_explains_its_own_device_node_and_not_another_cards():
+    for gone_node, cause in (("/dev/nvidia1", "kernel.gpu_lost"), ("/dev/nvidia0", None)):
+        node = Node()
+        two_cards(node)
+        second_is_lost(node)
+        del node.readings["device_nodes"][gone_node]
+        found = causes_of(node)
+        assert found["driver.device_nodes"] == cause, gone_node
+        assert found["gpu.count"] == "kernel.gpu_lost"
+
+
+def test_a_lost_card_explains_no_second_missing_node():
+    node = Node()
+    two_cards(node)
+    node.expectations["gpu_count"] = 3
+    node.readings["card_nodes"] = []
+    del node.readings["device_nodes"]["/dev/nvidia1"]
+    found = causes_of(node)
+    assert found["gpu.count"] is None and found["driver.device_nodes"] is None
+    node.readings["device_nodes"]["/dev/nvidia1"] = dict(node.readings["device_nodes"]["/dev/nvidia0"])
+    assert causes_of(node)["driver.device_nodes"] == "gpu.count"
+
+
+def test_another_cards_xid_stands_beside_a_lost_card():
+    node = Node()
+    two_cards(node)
+    second_is_lost(node)
+    assert causes_of(node)["kernel.xid"] == "kernel.gpu_lost"
+    node.readings["kernel_log"]["xids"].append({**XID_79, "code": 48, "text": "Xid 48, DBE"})
+    assert causes_of(node)["kernel.xid"] is None
+
+
+@pytest.mark.parametrize("product", ["WRONG on one of cpu, cuda:0", "WRONG on one of cpu"])
+def test_a_wrong_result_is_never_folded(product):
+    """Also where a card is missing, a device node cannot be used, and the driver is silent at the same time."""
+    node = Node()
+    node.expectations["gpu_count"] = 2
+    node.readings["device_nodes"]["/dev/nvidia0"].update(readable=False)
+    node.silent("timeout", "no answer")
+    node.readings["venv"]["torch"]["product"] = product
+    found = next(check for check in node.checks() if check["id"] == "framework.matrix_product")
+    assert (found["code"], found.get("caused_by")) == ("wrong-result", None)
+    patterns = [pattern for row in CAUSES for pattern in row.effects]
+    for name in ("framework.matrix_product", "smoke.amp", "smoke.parallel"):
+        assert not any(fnmatch.fnmatchcase(name + ":wrong-result", pattern) for pattern in patterns)
+
+
+def test_an_unusable_device_node_explains_as_many_gpus_as_it_is_for():
+    for missing, cause in ((1, "driver.device_nodes"), (2, None)):
+        node = Node()
+        two_cards(node)
+        node.readings["device_nodes"]["/dev/nvidia1"].update(writable=False)
+        torch = node.readings["venv"]["torch"]
+        torch["devices"] = torch["devices"][: 2 - missing]
+        torch["product"] = "right on cpu" + ", cuda:0" * (2 - missing)
+        assert causes_of(node)["framework.matrix_product"] == cause, missing
+
+
+def test_persistence_explains_settings_of_the_gpu_alone():
+    node = Node()
+    without_daemon(node)
+    assert causes_of(node)["host.tuning"] == "driver.persistence"
+    row = {**node.readings["tuning"][0], "name": "limits_memlock", "wanted": "unlimited", "found": "64"}
+    node.readings["tuning"].append(row)
+    assert causes_of(node)["host.tuning"] is None
+
+
+def test_records_and_readings_without_codes_are_read_and_explain_nothing():
+    """Those of earlier releases: what they do not say is not known, and nothing is hidden for it."""
+    new = ("code", "items", "caused_by")
+    old = [{name: check[name] for name in check if name not in new} for check in _silent().checks()]
+    assert first_causes(old) == {}
+    node = Node()
+    not_loaded(node)
+    del node.readings["probe"]["reboot"]["codes"], node.readings["card_nodes"], node.smoke["problem_codes"]
+    found = {check["id"]: check for check in node.checks()}
+    assert found["smoke.amp"]["code"] == "failed" and "caused_by" not in found["smoke.amp"]
+    assert "caused_by" not in found["reboot.pending"]
+
+
+def _silent() -> Node:
+    node = Node()
+    silent_and_hanging(node)
+    return node
+
+
+def folding(checks: list[dict]) -> list[tuple]:
+    return [(check["id"], check["status"], check.get("code"), check.get("caused_by")) for check in checks]
+
+
+@pytest.mark.parametrize("act", [row[0] for row in BROKEN])
+def test_no_piece_reads_the_words_of_a_message(act, monkeypatch):
+    """Every message is another one: the same findings are folded under the same causes, and are counted the same."""
+    node = Node()
+    act(node)
+    checks = node.checks()
+    told = folding(checks), on_page(checks), in_journal(checks)
+    scramble(monkeypatch)
+    checks = node.checks()
+    assert (folding(checks), on_page(checks), in_journal(checks)) == told
+
+
+def on_page(checks: list[dict]) -> list[tuple]:
+    return [(finding.status, finding.names) for finding in to_do({"checks": checks})]
+
+
+def in_journal(checks: list[dict]) -> list[str]:
+    return [line.partition(":")[0] for line in finding_lines(checks)]
+
+
+def scramble(monkeypatch) -> None:
+    """Replace the words of each `Outcome` as it is made into a record."""
+    real = verdict_check.judge
+
+    def judged(check, readings, expectations):
+        record = real(check, readings, expectations)
+        return {**record, "message": f"{check.id[::-1]} {len(record['message'])} xyzzy"}
+
+    monkeypatch.setattr(rules, "judge", judged)

@@ -18,6 +18,7 @@ from ..engine.loop import Trainer
 from ..parallel.distributed import Ranks
 from ..parallel.ranks import RankError, prepare_ranks, run_ranks
 from ..precision import Precision
+from .problem import Problem, from_error
 from .run import Target, judge, train_steps
 
 RANK_SECONDS = 300
@@ -62,7 +63,9 @@ def prepare_parallel(targets: list[Target]) -> None:
         prepare_ranks(__name__)
 
 
-def try_parallel(targets: list[Target], precision: Precision, steps: int) -> tuple[dict[str, Any] | None, list[str]]:
+def try_parallel(
+    targets: list[Target], precision: Precision, steps: int
+) -> tuple[dict[str, Any] | None, list[Problem]]:
     """Train over all targets at once; the record `parallel` (null for a single GPU) and its problems."""
     on_gpu, ranks = targets[0].capability is not None, ranks_of(targets)
     if ranks < 2:
@@ -72,7 +75,7 @@ def try_parallel(targets: list[Target], precision: Precision, steps: int) -> tup
     try:
         found = run_ranks(train_rank, ranks, "cuda" if on_gpu else "cpu", RANK_SECONDS, *arguments)
     except RankError as error:
-        return None, [f"parallel: {error}"]
+        return None, [from_error(error, f"parallel: {error}")]
     record = {
         "ranks": ranks,
         "backend": "nccl" if on_gpu else "gloo",
@@ -90,4 +93,4 @@ def try_parallel(targets: list[Target], precision: Precision, steps: int) -> tup
     for what in ("parameters", "gradients"):
         if not record[f"{what}_equal"]:
             problems.append(f"the {what} differ between ranks")
-    return record, [f"parallel: {problem}" for problem in problems]
+    return record, [Problem(f"parallel: {problem}") for problem in problems]

@@ -14,6 +14,8 @@ import resource
 import traceback
 from typing import Any
 
+from .problem import Problem, from_error
+
 EXIT_PROBLEMS = 1
 MIN_STEPS, MAX_STEPS = 10, 100_000
 
@@ -38,7 +40,7 @@ def read_limits() -> dict[str, str]:
 
 
 def smoke(device: str, steps: int) -> dict[str, Any]:
-    """The report; whatever goes wrong becomes one of its `problems`."""
+    """The report; whatever goes wrong becomes one of its `problems`, a `Problem`."""
     report: dict[str, Any] = {"schema": 1, "torch": None, "cuda": None, "device": device, "steps": steps}
     report.update(devices=[], parallel=None, compile=None, limits=read_limits(), problems=[])
     try:
@@ -50,7 +52,8 @@ def smoke(device: str, steps: int) -> dict[str, Any]:
     # A broken installation fails in more ways than ImportError: a missing symbol, a wrong processor.
     except Exception as error:
         traceback.print_exc()
-        report["problems"].append(f"torch and what training needs cannot be imported: {error}")
+        words = f"torch and what training needs cannot be imported: {error}"
+        report["problems"].append(from_error(error, words, "cannot-import"))
         return report
     report.update(torch=torch.__version__, cuda=torch.version.cuda)
     if device == "cpu":
@@ -59,7 +62,8 @@ def smoke(device: str, steps: int) -> dict[str, Any]:
     targets = list_targets(device)
     if not targets:
         built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU only"
-        report["problems"].append(f"cuda was requested; torch {torch.__version__}, built {built}, finds no usable GPU")
+        words = f"cuda was requested; torch {torch.__version__}, built {built}, finds no usable GPU"
+        report["problems"].append(Problem(words, "no-gpu"))
     if targets:
         prepare_parallel(targets)
     for target in targets:
@@ -77,5 +81,6 @@ def smoke(device: str, steps: int) -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     report = smoke(options.device, options.steps)
+    report["problem_codes"] = [problem.code for problem in report["problems"]]
     print(json.dumps(report, indent=None if options.json else 2), flush=True)
     return EXIT_PROBLEMS if report["problems"] else 0

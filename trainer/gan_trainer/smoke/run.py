@@ -19,6 +19,7 @@ from ..config import Config, make_config
 from ..data.loader import SyntheticImages
 from ..engine.loop import Trainer
 from ..precision import Capability, Precision, choose_precision
+from .problem import Problem, from_error, prefixed
 
 DISTINCT_BATCHES = 4
 # GAN losses rise and fall for good reasons; beside a generator this slow the discriminator's loss must fall.
@@ -50,21 +51,21 @@ def list_targets(device: str) -> list[Target]:
     return [Target(f"cuda:{index}", get_name(index), get_capability(index), config) for index in indices]
 
 
-def try_target(target: Target, steps: int) -> tuple[dict[str, Any], list[str]]:
+def try_target(target: Target, steps: int) -> tuple[dict[str, Any], list[Problem]]:
     """Train in both precisions; the device's record (see docs/parts/smoke-test.md) and its problems."""
     amp = choose_amp(target.capability)
     dtype = str(amp.dtype).replace("torch.", "")
     record: dict[str, Any] = {"device": target.device, "name": target.name}
     record.update(amp_dtype=dtype, amp_dtype_because=amp.because)
-    problems = []
+    problems: list[Problem] = []
     for mode, precision in (("fp32", FP32), ("amp", amp)):
         record[mode], faults = guarded(measure, target, precision, steps)
-        problems += [f"{target.device} {mode}: {fault}" for fault in faults]
+        problems += [prefixed(f"{target.device} {mode}: ", fault) for fault in faults]
     record["speed"], record["speed_ratio"] = None, None
     # CPUs do not compute half precision at speed, so their ratio would be misleading.
     if target.capability is not None:
         record["speed"], faults = guarded(compare_speed, target, amp)
-        problems += [f"{target.device} speed: {fault}" for fault in faults]
+        problems += [prefixed(f"{target.device} speed: ", fault) for fault in faults]
         record["speed_ratio"] = record["speed"] and record["speed"]["ratio"]
     return record, problems
 
@@ -76,7 +77,7 @@ def guarded(work: Callable[..., Any], *arguments: Any) -> tuple[Any, list[str]]:
     # Of many kinds: no kernel image for the GPU, a lost GPU, not enough memory.
     except Exception as error:
         traceback.print_exc()
-        return None, [f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"]
+        return None, [from_error(error, f"{type(error).__name__}: {' '.join(str(error).split())[:500]}")]
 
 
 def compare_speed(target: Target, amp: Precision) -> tuple[dict[str, Any], list[str]]:

@@ -25,7 +25,7 @@ def test_rehearsal_on_the_cpu_keeps_the_contract(run_trainer: Run) -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1
-    parts = {"devices", "parallel", "compile", "limits", "problems"}
+    parts = {"devices", "parallel", "compile", "limits", "problems", "problem_codes"}
     assert set(report) == {"schema", "torch", "cuda", "device", "steps", *parts}
     assert [step["name"] for step in report["compile"]["steps"]] == ["c", "extension"]
     assert report["compile"]["problems"] == [] == report["compile"]["left_out"]

@@ -1,19 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a container that asks for the GPUs will get them."""
 
-from ...verdict.check import (
-    DRAIN,
-    FAIL,
-    QUICK,
-    WARN,
-    Check,
-    Outcome,
-    failed,
-    passed,
-    skipped,
-    unknown,
-    warned,
-)
+from ...verdict.check import DRAIN, FAIL, QUICK, WARN, Check, Outcome, failed, passed, skipped, unknown, unnamed, warned
 from ...verdict.evidence import Evidence
 from ...verdict.reader import Reader
 from ...verdict.reading_sources import by_hand
@@ -35,45 +23,60 @@ REFUSED = (
 def gpu_in_containers(readings: Evidence, expected: Evidence) -> Outcome:
     """The CDI specification is one that the engine accepts, lists every GPU, and was written for the loaded driver."""
     if readings.absent("containers"):
-        return skipped(NO_CONTAINERS)
+        return skipped("no-containers", NO_CONTAINERS)
     count = expected.number("gpu_count")
     engine = readings.one_of(("podman", "docker"), "containers", "engine")
     if not readings.flag("containers", "program"):
-        return failed("none", count, f"{engine} is not installed", INSTALL)
+        return failed("no-engine", "none", count, f"{engine} is not installed", INSTALL)
     if readings.absent("containers", "spec"):
-        return failed("none", count, "no CDI specification: containers find no GPU")
+        return failed("no-specification", "none", count, "no CDI specification: containers find no GPU")
     spec = readings.at("containers", "spec")
     kind = spec.text("kind")
     if kind != GPU_KIND:
-        return failed(kind, GPU_KIND, f"the CDI specification is for {kind}")
+        return failed("other-kind", kind, GPU_KIND, f"the CDI specification is for {kind}")
     version, cdi = readings.version("containers", "version"), spec.version("cdi")
     refused = why_refused(engine, version, cdi, spec.flag("groups"))
     if refused:
-        return failed("refused", count, refused, REFUSED)
+        return failed("refused", "refused", count, refused, REFUSED)
     if engine == "podman" and not spec.flag("readable"):
-        return failed("root alone", count, "only root may read the CDI specification: rootless podman finds no GPU")
+        return failed(
+            "root-alone", "root alone", count, "only root may read the CDI specification: rootless podman finds no GPU"
+        )
     cards = [card.matching(CARD_NODE, "a card's device node") for card in spec.each("cards")]
     if len(cards) != count:
-        return failed(len(cards), count, f"the CDI specification lists {len(cards)} of {count} GPUs")
+        return failed(
+            "too-few",
+            len(cards),
+            count,
+            f"the CDI specification lists {len(cards)} of {count} GPUs",
+            items=unnamed(count - len(cards)),
+        )
     if not spec.flag("all"):
-        return failed(len(cards), count, "the CDI specification has no device for all GPUs")
+        return failed("no-device-for-all", len(cards), count, "the CDI specification has no device for all GPUs")
     if readings.absent("probe", "nvidia", "loaded"):
-        return failed(len(cards), count, "no nvidia module is loaded", "See driver.version")
+        return failed("not-loaded", len(cards), count, "no nvidia module is loaded", "See driver.version")
     loaded = readings.version("probe", "nvidia", "loaded", "version")
     written_for = spec.version("driver")
     if written_for != loaded:
-        return failed(written_for, loaded, f"written for driver {written_for}, but {loaded} is loaded")
+        return failed("other-driver", written_for, loaded, f"written for driver {written_for}, but {loaded} is loaded")
     return passed(len(cards), count, f"described for {engine}: {len(cards)} GPUs, with driver {loaded}")
 
 
 def one_specification(readings: Evidence, expected: Evidence) -> Outcome:
     """No second file describes the same GPUs: with two, a container may get devices from the other driver's file."""
     if readings.absent("containers"):
-        return skipped(NO_CONTAINERS)
+        return skipped("no-containers", NO_CONTAINERS)
     others = [path.text() for path in readings.each("containers", "others")]
     if others:
         words = f"also described in {', '.join(others)}, which nothing keeps up to date"
-        return warned(len(others), 0, words, f"Run: rm {' '.join(others)} ; see what is left: nvidia-ctk cdi list")
+        return warned(
+            "described-twice",
+            len(others),
+            0,
+            words,
+            f"Run: rm {' '.join(others)} ; see what is left: nvidia-ctk cdi list",
+            items=others,
+        )
     return passed(0, 0, "one specification describes the GPUs")
 
 
@@ -83,20 +86,26 @@ def device_links(readings: Evidence, expected: Evidence) -> Outcome:
     Without them, a running container loses its GPUs at the next systemctl daemon-reload.
     """
     if readings.absent("containers"):
-        return skipped(NO_CONTAINERS)
+        return skipped("no-containers", NO_CONTAINERS)
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     engine = readings.one_of(("podman", "docker"), "containers", "engine")
     names = readings.names("device_links")
     cards = [name for name in names if CARD_NODE.fullmatch(name)]
     shared = [name for name in SHARED_NODES if name in names]
     if len(cards) < expected.number("gpu_count") or len(shared) < len(SHARED_NODES):
-        return unknown("device nodes are missing", action="First do what driver.device_nodes says.")
+        return unknown(
+            "no-nodes",
+            "device nodes are missing",
+            action="First do what driver.device_nodes says.",
+            items=unnamed(expected.number("gpu_count") - len(cards))
+            + tuple(n for n in SHARED_NODES if n not in shared),
+        )
     without = [name for name in cards + shared if not readings.flag("device_links", name)]
     value = len(cards + shared) - len(without)
     if without:
         words = f"no link in /dev/char points to {', '.join(without)}; {engine} may lose it"
-        return warned(value, len(cards + shared), words)
+        return warned("no-link", value, len(cards + shared), words, items=without)
     return passed(value, value, f"/dev/char points to all {value} device nodes")
 
 

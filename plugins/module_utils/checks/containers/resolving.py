@@ -13,7 +13,7 @@ from ...host.bounded import run_bounded
 from ...host.files import exists, read_text
 from ...host.versions import is_version, version_key
 from ...verdict.by_hand import NODE, Hand
-from ...verdict.check import DRAIN, FAIL, STANDARD, Check, Outcome, failed, passed, skipped, unknown
+from ...verdict.check import DRAIN, FAIL, STANDARD, Check, Outcome, failed, passed, skipped, unknown, unnamed
 from ...verdict.evidence import Evidence
 from ...verdict.reader import Reader
 from ...verdict.reading_sources import by_hand
@@ -44,6 +44,7 @@ ACTION = (
     "Run: ansible-playbook playbooks/system.yml --tags system_containers ; see what the engine says: "
     "podman --log-level debug run --rm --device nvidia.com/gpu=all IMAGE true ; docker info"
 )
+NO_CONTAINERS = "this node is not set up for containers: /etc/gpuwright/containers.json is not there"
 RESTART = "Restart Docker when none of its containers may be lost: systemctl restart docker"
 
 
@@ -117,48 +118,52 @@ def engine_resolves(readings: Evidence, expected: Evidence) -> Outcome:
     podman prepares a container and starts none; Docker is asked what it has loaded (docker info).
     """
     if readings.absent("containers"):
-        return skipped("this node is not set up for containers: /etc/gpuwright/containers.json is not there")
+        return skipped(
+            "no-containers", "this node is not set up for containers: /etc/gpuwright/containers.json is not there"
+        )
     count = expected.number("gpu_count")
     engine = readings.one_of(("podman", "docker"), "containers", "engine")
     if readings.absent("container_engine"):
-        return unknown(f"{engine} is not installed", action="First do what containers.gpu says.")
+        return unknown("no-engine", f"{engine} is not installed", action="First do what containers.gpu says.")
     found = readings.at("container_engine")
     if found.one_of(("podman", "docker"), "engine") == "docker":
         return docker_resolves(found, readings.at("containers"), count)
     if not found.flag("resolved"):
-        return failed(0, count, f"podman cannot resolve {ALL_GPUS}: {found.text('words')}")
+        return failed("not-resolved", 0, count, f"podman cannot resolve {ALL_GPUS}: {found.text('words')}")
     cards = [card.text() for card in found.each("cards")]
     if len(cards) != count:
-        return failed(len(cards), count, f"podman resolves {ALL_GPUS} to {len(cards)} of {count} GPUs")
+        words = f"podman resolves {ALL_GPUS} to {len(cards)} of {count} GPUs"
+        return failed("too-few", len(cards), count, words, items=unnamed(count - len(cards)))
     missing = [path.text() for path in found.each("missing")]
     if missing:
         words = f"podman would mount {missing[0]}, which is not there ({len(missing)} such files)"
-        return failed(len(cards), count, words)
+        return failed("missing-file", len(cards), count, words, items=missing)
     return passed(len(cards), count, f"podman resolves {ALL_GPUS} to {len(cards)} GPUs")
 
 
 def docker_resolves(found: Evidence, described: Evidence, count: int) -> Outcome:
     version = found.version("version")
     if not found.flag("runtime"):
-        return failed(0, count, "the running Docker has no runtime nvidia", RESTART)
+        return failed("no-runtime", 0, count, "the running Docker has no runtime nvidia", RESTART)
     if not knows_cdi("docker", version):
         return passed(count, count, f"Docker {version} has the runtime nvidia; CDI comes with Docker 25")
     if not found.each("folders"):
-        return failed(0, count, "the running Docker has not switched CDI on", RESTART)
+        return failed("cdi-off", 0, count, "the running Docker has not switched CDI on", RESTART)
     if described.absent("spec"):
-        return failed(0, count, f"Docker {version} finds no CDI specification")
+        return failed("no-specification", 0, count, f"Docker {version} finds no CDI specification")
     spec = described.at("spec")
     # The program may have been replaced since the daemon began.
     refused = why_refused("docker", version, spec.version("cdi"), spec.flag("groups"))
     if refused:
-        return failed(0, count, f"the running {refused}", RESTART)
+        return failed("refused", 0, count, f"the running {refused}", RESTART)
     missing = [path.text() for path in found.each("missing")]
     if missing:
-        return failed(0, count, f"Docker would mount {missing[0]}, which is not there ({len(missing)} such files)")
+        words = f"Docker would mount {missing[0]}, which is not there ({len(missing)} such files)"
+        return failed("missing-file", 0, count, words, items=missing)
     if found.absent("devices"):
         return passed(count, count, f"Docker {version} has CDI switched on; it does not list what it resolves")
     if ALL_GPUS not in [device.text() for device in found.each("devices")]:
-        return failed(0, count, f"Docker {version} does not resolve {ALL_GPUS}")
+        return failed("not-resolved", 0, count, f"Docker {version} does not resolve {ALL_GPUS}")
     return passed(count, count, f"Docker {version} resolves {ALL_GPUS}")
 
 

@@ -57,12 +57,12 @@ def cuda_compiles(readings: Evidence, expected: Evidence) -> Outcome:
     the system's own, and the headers and libraries of the toolkit. An ordinary user compiles, in an empty folder.
     """
     if not expected.wish("plan", "cuda", "version"):
-        return skipped("the plan installs no CUDA toolkit")
+        return skipped("not-planned", "the plan installs no CUDA toolkit")
     if readings.absent("cuda_compiling"):
-        return skipped("there is no nvcc, about which cuda.version says more")
+        return skipped("no-compiler", "there is no nvcc, about which cuda.version says more")
     problem = readings.wish("cuda_compiling", "problem")
     if problem:
-        return failed("an error", "a program", f"nvcc cannot compile: {problem}")
+        return failed("cannot-compile", "an error", "a program", f"nvcc cannot compile: {problem}")
     return passed("a program", "a program", "nvcc compiles and links a program with device code")
 
 

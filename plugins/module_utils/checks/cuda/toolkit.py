@@ -26,7 +26,7 @@ def compare_version(what: str, found: str, wanted: str) -> Outcome:
     # A single number is not enough for a comparison.
     if parts >= 2 and release(found, parts) == release(wanted, parts):
         return passed(found, wanted, f"{what} {found}")
-    return failed(found, wanted, f"{what} {found} instead of {wanted}")
+    return failed("other-version", found, wanted, f"{what} {found} instead of {wanted}")
 
 
 def cuda_version(readings: Evidence, expected: Evidence) -> Outcome:
@@ -36,14 +36,16 @@ def cuda_version(readings: Evidence, expected: Evidence) -> Outcome:
     """
     wanted = expected.wish("plan", "cuda", "version")
     if not wanted:
-        return skipped("the plan installs no CUDA toolkit")
+        return skipped("not-planned", "the plan installs no CUDA toolkit")
     if readings.absent("cuda", "version_file") and readings.absent("cuda", "nvcc"):
-        return failed("none", wanted, f"no toolkit in {expected.wish('plan', 'cuda', 'prefix')}")
+        return failed("missing", "none", wanted, f"no toolkit in {expected.wish('plan', 'cuda', 'prefix')}")
     own_folder = bool(expected.wish("plan", "cuda", "link"))
     for name, what in (("version_file", "version.json"), ("nvcc", "nvcc"))[not own_folder :]:
         if readings.absent("cuda", name):
             path = "{}/{}".format(expected.wish("plan", "cuda", "prefix"), {"nvcc": "bin/nvcc"}.get(what, what))
-            return failed("none", wanted, f"the toolkit has no {what}", reinstall(readings, path, "system_cuda"))
+            return failed(
+                "incomplete", "none", wanted, f"the toolkit has no {what}", reinstall(readings, path, "system_cuda")
+            )
         outcome = compare_version(what, readings.version("cuda", name), wanted)
         if outcome.status != "PASS":
             return outcome
@@ -55,18 +57,18 @@ def cuda_version(readings: Evidence, expected: Evidence) -> Outcome:
 def cuda_link(readings: Evidence, expected: Evidence) -> Outcome:
     """/usr/local/cuda points to the planned toolkit, so that builds and scripts find the same one."""
     if not expected.wish("plan", "cuda", "version"):
-        return skipped("the plan installs no CUDA toolkit")
+        return skipped("not-planned", "the plan installs no CUDA toolkit")
     if not expected.wish("plan", "cuda", "link"):
-        return skipped("the distribution's toolkit is in the system's own folders, which need no link")
+        return skipped("of-the-system", "the distribution's toolkit is in the system's own folders, which need no link")
     wanted = expected.text("plan", "cuda", "prefix")
     if readings.absent("cuda", "prefix"):
-        return failed("none", wanted, f"there is no {wanted}")
+        return failed("missing", "none", wanted, f"there is no {wanted}")
     if readings.absent("cuda", "link"):
-        return failed("none", wanted, "/usr/local/cuda is a dangling link")
+        return failed("dangling", "none", wanted, "/usr/local/cuda is a dangling link")
     target = readings.text("cuda", "link")
     # Their final targets are compared, since the prefix may itself be a link of the alternatives system.
     if target != readings.text("cuda", "prefix"):
-        return failed(target, wanted, f"/usr/local/cuda points to {target}")
+        return failed("other-version", target, wanted, f"/usr/local/cuda points to {target}")
     return passed(target, wanted, f"/usr/local/cuda points to {target}")
 
 

@@ -22,15 +22,17 @@ def cudnn_version(readings: Evidence, expected: Evidence) -> Outcome:
     """Header and library are both of the planned version: an old one left beside a new one breaks builds silently."""
     wanted = expected.wish("plan", "cudnn", "version")
     if not wanted:
-        return skipped("the plan installs no cuDNN")
+        return skipped("not-planned", "the plan installs no cuDNN")
     for name in ("header", "library"):
         if readings.absent("cudnn", name):
             action = reinstall(readings, CUDNN[name].format(release(wanted, 1)), "system_cuda")
             return failed(
+                "missing",
                 "none",
                 wanted,
                 f"the {name} of cuDNN is missing",
                 action,
+                items=(name,),
             )
         outcome = compare_version("cuDNN " + name, readings.version("cudnn", name), wanted)
         if outcome.status != "PASS":

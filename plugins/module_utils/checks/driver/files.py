@@ -25,15 +25,15 @@ FOLDER = "/usr/lib64/"
 def bad_program(file: Evidence, name: str, expected: str) -> Optional[Outcome]:
     """The outcome for a program that not everybody may run or that not only root may change; None for a good one."""
     if not (file.flag("is_file") and file.flag("executable")):
-        return failed(file.text("mode"), expected, f"{name} is not a program that every user may run")
+        return failed("not-executable", file.text("mode"), expected, f"{name} is not a program that every user may run")
     reason = file.wish("unsafe")
-    return failed(file.text("mode"), expected, f"{name} is {reason}") if reason else None
+    return failed("unsafe", file.text("mode"), expected, f"{name} is {reason}") if reason else None
 
 
 def nvidia_smi_file(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-smi is a program that only root may change: it is run as root, so nobody else may replace it."""
     if readings.absent("driver_files", "nvidia_smi"):
-        bad: Optional[Outcome] = failed("missing", "a program", "there is no nvidia-smi")
+        bad: Optional[Outcome] = failed("missing", "missing", "a program", "there is no nvidia-smi")
     else:
         bad = bad_program(readings.at("driver_files", "nvidia_smi"), "nvidia-smi", "a program")
     if bad:
@@ -44,15 +44,17 @@ def nvidia_smi_file(readings: Evidence, expected: Evidence) -> Outcome:
 def libraries(readings: Evidence, expected: Evidence) -> Outcome:
     """The libraries that CUDA programs load, libcuda and libnvidia-ml, exist and have the loaded module's version."""
     if readings.absent("probe", "nvidia", "loaded"):
-        return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
+        return failed("not-loaded", "none", None, "no nvidia module is loaded", ASK_FIRST)
     wanted = readings.version("probe", "nvidia", "loaded", "version")
     for name in DRIVER_LIBRARIES:
         if readings.absent("driver_files", "libraries", name):
             action = reinstall(readings, FOLDER + name, "system", LIBRARIES)
-            return failed("missing", wanted, f"{name} is not there", action)
+            return failed("missing", "missing", wanted, f"{name} is not there", action, items=(name,))
         found = readings.version("driver_files", "libraries", name)
         if found != wanted:
-            return failed(found, wanted, f"{name} is {found}, but the module is {wanted}")
+            return failed(
+                "other-version", found, wanted, f"{name} is {found}, but the module is {wanted}", items=(name,)
+            )
     return passed(wanted, wanted, f"all are {wanted}")
 
 

@@ -16,7 +16,9 @@ from ...verdict.check import (
     Outcome,
     failed,
     passed,
+    slots,
     unknown,
+    unnamed,
     warned,
 )
 from ...verdict.evidence import (
@@ -26,6 +28,7 @@ from ...verdict.evidence import (
 from ..confined import kept_away
 from ..gpu.cards import ASK_FIRST
 from ..reinstall import LIBRARIES, PROGRAM, install, packages_of, reinstall
+from .card_nodes import CARD_NODES, lost_cards, owners, without_node
 
 # A missing entry in sysfs means absent only if sysfs can be read, which the GPUs themselves prove.
 NO_SYSFS = "sysfs shows no GPU, so anything else missing from it proves nothing"
@@ -46,22 +49,28 @@ def reachable(readings: Evidence, expected: Evidence) -> Outcome:
     status = readings.text("nvidia_smi", "status")
     smi = readings.at("nvidia_smi").value
     message = str(smi.get("message") or f"nvidia-smi: {status}")
+    code = status.replace("_", "-")
     action = str(smi.get("action") or "")
     if status == "ok" and readings.flag("nvidia_smi", "reachable"):
         return passed("ok", "ok", "nvidia-smi answers")
     if status == "not_installed":
-        action = reinstall(readings, *library_or_program(message))
+        action = reinstall(readings, *library_or_program(readings))
     if status in ("ok", "unreadable"):
-        return unknown(message, status, "ok", action)
+        return unknown(code, message, status, "ok", action)
     away = kept_away(readings) if status in LIKE_NO_GPU else None
     if away:
-        return unknown(f"{away[0]} ({message})", status, "ok", away[1])
-    return failed(status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "")
+        return unknown("kept-away", f"{away[0]} ({message})", status, "ok", away[1])
+    # That there is no device is a statement about all of them; a lost one may be named.
+    lost: Sequence[str] = unnamed(expected.number("gpu_count")) if status == "no_devices" else ()
+    if status == "gpu_lost":
+        lost = lost_cards(smi.get("gpus"))
+    return failed(code, status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "", items=lost)
 
 
-def library_or_program(message: str) -> Tuple[str, str, Tuple[str, ...]]:
-    """(path, tags, packages) of the part of nvidia-smi that is missing, by its error message."""
-    if "libnvidia-ml" in message:
+def library_or_program(readings: Evidence) -> Tuple[str, str, Tuple[str, ...]]:
+    """(path, tags, packages) of the part of nvidia-smi that is missing: its library, if the program itself ended."""
+    rc = readings.at("nvidia_smi").value.get("rc")
+    if isinstance(rc, int):
         return "/usr/lib64/libnvidia-ml.so.1", "system", LIBRARIES
     return "/usr/bin/nvidia-smi", "system", PROGRAM
 
@@ -71,14 +80,14 @@ def driver_version(readings: Evidence, expected: Evidence) -> Outcome:
     branch = expected.version("plan", "driver", "branch")
     wanted = expected.wish("plan", "driver", "version") or branch + ".*"
     if readings.absent("probe", "nvidia", "loaded"):
-        return failed("none", wanted, "no nvidia module is loaded", ASK_FIRST)
+        return failed("not-loaded", "none", wanted, "no nvidia module is loaded", ASK_FIRST)
     loaded = readings.version("probe", "nvidia", "loaded", "version")
     asked = readings.version("nvidia_smi", "driver_version") if readings.flag("nvidia_smi", "reachable") else loaded
     if asked != loaded:
-        return failed(loaded, wanted, f"the module is {loaded} but nvidia-smi says {asked}")
+        return failed("mixed-versions", loaded, wanted, f"the module is {loaded} but nvidia-smi says {asked}")
     fits = loaded.startswith(branch + ".") if wanted == branch + ".*" else loaded == wanted
     if not fits:
-        return failed(loaded, wanted, f"{loaded} instead of {wanted}")
+        return failed("other-version", loaded, wanted, f"{loaded} instead of {wanted}")
     return passed(loaded, wanted, loaded)
 
 
@@ -86,32 +95,32 @@ def driver_flavour(readings: Evidence, expected: Evidence) -> Outcome:
     """The loaded module is open or proprietary as planned: Volta and older run on the proprietary one only."""
     wanted = expected.text("plan", "driver", "flavour")
     if readings.absent("probe", "nvidia", "loaded"):
-        return failed("none", wanted, "no nvidia module is loaded", ASK_FIRST)
+        return failed("not-loaded", "none", wanted, "no nvidia module is loaded", ASK_FIRST)
     flavour = readings.text("probe", "nvidia", "loaded", "flavour")
     if flavour != wanted:
-        return failed(flavour, wanted, f"the {flavour} module is loaded instead of the {wanted} one")
+        return failed("other-flavour", flavour, wanted, f"the {flavour} module is loaded instead of the {wanted} one")
     return passed(flavour, wanted, f"the {flavour} module is loaded")
 
 
 def module_matches_user_space(readings: Evidence, expected: Evidence) -> Outcome:
     """The loaded module and the libraries on disk have one version; after an update without a reboot they differ."""
     if readings.absent("probe", "nvidia", "loaded"):
-        return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
+        return failed("not-loaded", "none", None, "no nvidia module is loaded", ASK_FIRST)
     loaded = readings.version("probe", "nvidia", "loaded", "version")
     if readings.absent("probe", "nvidia", "user_space"):
-        return failed(loaded, None, "the driver's user space is not installed", INSTALL)
+        return failed("no-user-space", loaded, None, "the driver's user space is not installed", INSTALL)
     on_disk = readings.version("probe", "nvidia", "user_space")
     if loaded != on_disk:
-        return failed(loaded, on_disk, f"module {loaded} is loaded, libraries are {on_disk}")
+        return failed("mixed-versions", loaded, on_disk, f"module {loaded} is loaded, libraries are {on_disk}")
     return passed(loaded, on_disk, f"both are {loaded}")
 
 
 def nouveau_absent(readings: Evidence, expected: Evidence) -> Outcome:
     """nouveau is not loaded: it would hold the GPU and keep NVIDIA's module from using it."""
     if not readings.each("probe", "gpus"):
-        return unknown(NO_SYSFS)
+        return unknown("no-gpu", NO_SYSFS)
     if readings.flag("probe", "nouveau_loaded"):
-        return failed("loaded", "not loaded", "nouveau is loaded")
+        return failed("loaded", "loaded", "not loaded", "nouveau is loaded")
     return passed("not loaded", "not loaded", "nouveau is not loaded")
 
 
@@ -119,13 +128,15 @@ def persistence(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-persistenced is active and each card says so; without it the driver forgets its settings when idle."""
     state = readings.text("persistenced")
     if state != "active":
-        return warned(state, "active", f"nvidia-persistenced is {state}", *_package_of_daemon(readings))
+        return warned("not-running", state, "active", f"nvidia-persistenced is {state}", *_package_of_daemon(readings))
     if not readings.flag("nvidia_smi", "reachable"):
-        return unknown("the daemon is active, but the driver cannot be queried", state, "active", ASK_FIRST)
+        return unknown("silent", "the daemon is active, but the driver cannot be queried", state, "active", ASK_FIRST)
     modes = [(gpu.pci_id("pci_id"), gpu.text("persistence_mode")) for gpu in readings.each("nvidia_smi", "gpus")]
     off = [pci_id for pci_id, mode in modes if mode != "Enabled"]
     if off or not modes:
-        return warned("off", "Enabled", f"persistence mode is off on {', '.join(off) or 'no GPU at all'}")
+        return warned(
+            "off", "off", "Enabled", f"persistence mode is off on {', '.join(off) or 'no GPU at all'}", items=slots(off)
+        )
     return passed("active", "active", "nvidia-persistenced is active")
 
 
@@ -149,11 +160,17 @@ def device_nodes(readings: Evidence, expected: Evidence) -> Outcome:
     shut = [name for name in needed if not (nodes.flag(name, "readable") and nodes.flag(name, "writable"))]
     value = f"{len(needed) - len(shut)} of {len(needed)}"
     if len(cards) < wanted:
-        return failed(value, wanted, f"{len(cards)} of {wanted} /dev/nvidiaN exist")
+        lost = without_node(readings, cards, wanted)
+        return failed(
+            "too-few" if cards else "none", value, wanted, f"{len(cards)} of {wanted} /dev/nvidiaN exist", items=lost
+        )
     if missing:
-        return failed(value, "all", f"{' and '.join(missing)} is missing")
+        return failed("missing", value, "all", f"{' and '.join(missing)} is missing", items=missing)
     if shut:
-        return failed(value, "all", *_shut(nodes, user, shut))
+        card_of = owners(readings)
+        code = "not-usable" if set(shut) <= set(cards) else "shared-not-usable"
+        lost = [card_of.get(name, name) for name in shut]
+        return failed(code, value, "all", *_shut(nodes, user, shut), items=lost)
     return passed(value, "all", f"{user} may use all {len(needed)}")
 
 
@@ -175,7 +192,7 @@ def uvm(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia_uvm is loaded: CUDA cannot start without it, and an ordinary user cannot load it."""
     if readings.flag("probe", "nvidia", "uvm_loaded"):
         return passed("loaded", "loaded", "nvidia_uvm is loaded")
-    return failed("not loaded", "loaded", "nvidia_uvm is not loaded")
+    return failed("not-loaded", "not loaded", "loaded", "nvidia_uvm is not loaded")
 
 
 CHECKS = (
@@ -252,6 +269,7 @@ CHECKS = (
         remedy=DRAIN,
         question="May the training user open the GPU's device files?",
         judge=device_nodes,
+        readers=(CARD_NODES,),
         firm_because="no training can use a card whose device file is missing or closed",
         unit="files",
         action=(

@@ -47,12 +47,12 @@ def parameters(readings: Evidence, expected: Evidence) -> Outcome:
     A file changed since then has no effect until the module is reloaded.
     """
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     asked = readings.each("parameters", "asked")
     if not asked:
         return passed("none", "none", "no parameter is requested")
     if readings.absent("parameters", "loaded"):
-        return failed("none", None, "no nvidia module is loaded", ASK_FIRST)
+        return failed("not-loaded", "none", None, "no nvidia module is loaded", ASK_FIRST)
     shown = readings.names("parameters", "loaded")
     different = []
     for parameter in asked:
@@ -61,7 +61,7 @@ def parameters(readings: Evidence, expected: Evidence) -> Outcome:
         if name not in shown or not agrees(value, found):
             different.append(f"{parameter.text('source')} asks for {name}={value}, loaded: {found}")
     if different:
-        return warned(len(different), 0, "; ".join(different))
+        return warned("different", len(different), 0, "; ".join(different))
     return passed(0, 0, f"{len(asked)} parameters have the requested values")
 
 
@@ -69,7 +69,7 @@ def modules(readings: Evidence, expected: Evidence) -> Outcome:
     """Every module that the inventory asks for is in the kernel, loaded or built in."""
     wanted = [name.text() for name in expected.each("modules")]
     if not wanted:
-        return skipped("the inventory asks for no other module (verify_expected_modules)")
+        return skipped("not-asked", "the inventory asks for no other module (verify_expected_modules)")
     states = [
         (name, "not loaded" if readings.absent("kernel_modules", name) else readings.text("kernel_modules", name))
         for name in wanted
@@ -81,7 +81,14 @@ def modules(readings: Evidence, expected: Evidence) -> Outcome:
             "Run: modprobe -a {0} ; modinfo {0} says whether it is installed ; for the next boot: /etc/modules-load.d"
         )
         words = ", ".join(f"{name} is {state}" for name, state in missing)
-        return failed(len(wanted) - len(missing), len(wanted), words, action.format(names))
+        return failed(
+            "missing",
+            len(wanted) - len(missing),
+            len(wanted),
+            words,
+            action.format(names),
+            items=[name for name, _state in missing],
+        )
     return passed(len(wanted), len(wanted), f"in the kernel: {', '.join(wanted)}")
 
 

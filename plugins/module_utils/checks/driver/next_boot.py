@@ -21,15 +21,15 @@ def module_for_next_kernel(readings: Evidence, expected: Evidence) -> Outcome:
         kernel, "/var/lib/dkms/*/*/build/make.log"
     )
     if readings.absent("probe", "nvidia", "modules", kernel):
-        return failed("none", flavour, f"no module for kernel {kernel}", action)
+        return failed("no-module", "none", flavour, f"no module for kernel {kernel}", action)
     module = readings.at("probe", "nvidia", "modules", kernel)
     version = module.version("version")
     if readings.absent("probe", "nvidia", "user_space"):
-        return failed(version, None, "the driver's user space is not installed", action)
+        return failed("no-user-space", version, None, "the driver's user space is not installed", action)
     wanted = f"{readings.version('probe', 'nvidia', 'user_space')} {flavour}"
     found = f"{version} {module.text('flavour')}"
     if found != wanted:
-        return failed(found, wanted, f"{found} for kernel {kernel} instead of {wanted}", action)
+        return failed("mixed-versions", found, wanted, f"{found} for kernel {kernel} instead of {wanted}", action)
     return passed(found, wanted, f"built for {kernel}")
 
 

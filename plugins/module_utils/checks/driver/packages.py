@@ -45,14 +45,16 @@ def one_version(readings: Evidence, expected: Evidence) -> Outcome:
     distributions update them apart.
     """
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     packages = [
         (package.text("name"), package.version("version"))
         for package in readings.each("driver_packages", "packages")
         if package.flag("bound")
     ]
     if not packages:
-        return skipped("no package of this system contains the driver; driver.source says where it comes from")
+        return skipped(
+            "no-package", "no package of this system contains the driver; driver.source says where it comes from"
+        )
     # The most frequent version; if two are equally frequent, that of the libraries on disk.
     numbers = collections.Counter(version for _name, version in packages)
     most = max(numbers.values())
@@ -64,7 +66,7 @@ def one_version(readings: Evidence, expected: Evidence) -> Outcome:
     if odd:
         words = f"{_few(odd)}; the other packages of the driver are {wanted[0]}"
         names = " ".join(f"{name}={wanted[0]}*" for name, version in packages if version != wanted[0])
-        return failed(len(odd), 0, words, _sync(readings).format(names))
+        return failed("mixed-versions", len(odd), 0, words, _sync(readings).format(names))
     return passed(0, 0, f"{len(packages)} packages, all {wanted[0]}")
 
 
@@ -79,7 +81,7 @@ def source(readings: Evidence, expected: Evidence) -> Outcome:
     NVIDIA's own installer (.run) writes over what packages bring, and no update of packages changes what it wrote.
     """
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     unowned = [path.text() for path in readings.each("driver_packages", "unowned")]
     traces = [path.text() for path in readings.each("driver_packages", "installer")]
     makers: Dict[str, str] = {}
@@ -89,24 +91,26 @@ def source(readings: Evidence, expected: Evidence) -> Outcome:
     if unowned:
         if traces:
             words = f"NVIDIA's installer (.run) installed {_few(unowned)} ({traces[0]} is left over from it)"
-            return failed("installer", "packages", words, UNINSTALL)
-        return failed("no package", "packages", f"{_few(unowned)} belongs to no package")
+            return failed("installer", "installer", "packages", words, UNINSTALL)
+        return failed("no-package", "no package", "packages", f"{_few(unowned)} belongs to no package")
     if not makers:
-        return skipped("no driver is installed")
+        return skipped("not-installed", "no driver is installed")
     foreign = [maker for maker in known if maker in FOREIGN]
     if foreign:
         words = f"{makers[foreign[0]]} comes from {foreign[0]}"
-        return warned(", ".join(known), NVIDIA, words)
+        return warned("unknown-source", ", ".join(known), NVIDIA, words)
     if len(known) > 1:
         words = ", ".join(f"{makers[maker]} from {maker}" for maker in known)
-        return warned(", ".join(known), "one source", f"the driver's packages come from two sources: {words}")
+        return warned(
+            "two-sources", ", ".join(known), "one source", f"the driver's packages come from two sources: {words}"
+        )
     planned = _planned(expected)
     if planned and known and known[0] != planned:
         words = f"{makers[known[0]]} comes from {known[0]}, but the plan installs from {planned}"
-        return warned(known[0], planned, words)
+        return warned("other-source", known[0], planned, words)
     left = [path for path in traces if not path.endswith(".log")]
     if left:
-        return warned("left over", "packages", f"{_few(left)} is left over from NVIDIA's installer (.run)")
+        return warned("left-over", "left over", "packages", f"{_few(left)} is left over from NVIDIA's installer (.run)")
     return passed("packages", "packages", f"the driver's files belong to packages{_of(known)}")
 
 
@@ -130,18 +134,21 @@ def module_signer(readings: Evidence, expected: Evidence) -> Outcome:
     An enrolled key of DKMS says nothing about the key that signed this file: both may exist and differ.
     """
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     state = readings.text("probe", "secure_boot")
     if state != "enabled" and not readings.flag("module_signature", "enforced"):
         if state in ("disabled", "unsupported"):
-            return skipped(f"Secure Boot is {state}: any module is accepted")
-        return unknown(f"Secure Boot reads {state!r}", state)
+            return skipped("any-accepted", f"Secure Boot is {state}: any module is accepted")
+        return unknown("unreadable", f"Secure Boot reads {state!r}", state)
     if readings.absent("module_signature", "file"):
-        return unknown("there is no module for the kernel that boots next", action=NEXT_MODULE)
+        return unknown("no-module", "there is no module for the kernel that boots next", action=NEXT_MODULE)
     key = readings.wish("module_signature", "file", "key")
     if not key:
         return failed(
-            "unsigned", "a trusted key", "the nvidia module is not signed, and only signed modules are accepted"
+            "unsigned",
+            "unsigned",
+            "a trusted key",
+            "the nvidia module is not signed, and only signed modules are accepted",
         )
     signer = readings.text("module_signature", "file", "signer")
     enrolled = readings.each("module_signature", "enrolled")
@@ -153,7 +160,9 @@ def module_signer(readings: Evidence, expected: Evidence) -> Outcome:
         if key in _numbers(one) or (one.wish("name") == signer and signer not in names):
             return passed(signer, "a trusted key", f"signed by {signer}, whose key is built into the kernel")
     same = " (another key with this name is enrolled)" if signer in names else ""
-    return failed(signer, "a trusted key", f"signed by {signer}, whose key {key} is not trusted here{same}")
+    return failed(
+        "not-trusted", signer, "a trusted key", f"signed by {signer}, whose key {key} is not trusted here{same}"
+    )
 
 
 def _numbers(one: Evidence) -> List[str]:
@@ -172,22 +181,22 @@ def initramfs(readings: Evidence, expected: Evidence) -> Outcome:
     Most images have none, and then nothing can be stale.
     """
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     kernel = readings.text("probe", "kernel", "next_boot")
     if readings.absent("initramfs"):
-        return skipped(f"there is no initramfs of kernel {kernel}")
+        return skipped("no-image", f"there is no initramfs of kernel {kernel}")
     image = readings.text("initramfs", "image")
     if kernel not in image:
-        return unknown(f"{image} belongs to a kernel other than {kernel}", image)
+        return unknown("other-kernel", f"{image} belongs to a kernel other than {kernel}", image)
     if readings.absent("initramfs", "version"):
         return passed("none", "none, or as on disk", f"{image} holds no nvidia module")
     inside = readings.version("initramfs", "version")
     if readings.absent("probe", "nvidia", "modules", kernel):
-        return unknown(f"{image} holds {inside}, and there is none on disk", inside, action=NEXT_MODULE)
+        return unknown("no-module", f"{image} holds {inside}, and there is none on disk", inside, action=NEXT_MODULE)
     on_disk = readings.version("probe", "nvidia", "modules", kernel, "version")
     if inside != on_disk:
         action = _make_anew(image, kernel)
-        return failed(inside, on_disk, f"{image} loads {inside}, but {on_disk} is on disk", action)
+        return failed("mixed-versions", inside, on_disk, f"{image} loads {inside}, but {on_disk} is on disk", action)
     return passed(inside, on_disk, f"{image} holds {inside}, as on disk")
 
 

@@ -54,16 +54,20 @@ def fabric_manager(readings: Evidence, expected: Evidence) -> Outcome:
     """On a node with NVSwitches nvidia-fabricmanager is active and of the driver's version; others do not need it."""
     if not readings.number("switches") and FABRIC_MANAGER not in _needs(readings):
         why = _unseen(readings)
-        return unknown(f"it is not known what this board needs: {why}") if why else skipped("this node has no NVSwitch")
+        if why:
+            return unknown("not-known", f"it is not known what this board needs: {why}")
+        return skipped("no-nvswitch", "this node has no NVSwitch")
     state = readings.text("fabric_manager")
     if state != "active" and readings.absent("fabric_manager_version"):
-        return failed("missing", "active", "nvidia-fabricmanager is not installed", INSTALL)
+        return failed("missing", "missing", "active", "nvidia-fabricmanager is not installed", INSTALL)
     if state != "active":
-        return failed(state, "active", f"nvidia-fabricmanager is {state}")
+        return failed("not-running", state, "active", f"nvidia-fabricmanager is {state}")
     wanted = readings.version("probe", "nvidia", "loaded", "version")
     version = readings.version("fabric_manager_version")
     if version != wanted:
-        return failed(version, wanted, f"nvidia-fabricmanager is {version}, but the driver is {wanted}", INSTALL)
+        return failed(
+            "other-version", version, wanted, f"nvidia-fabricmanager is {version}, but the driver is {wanted}", INSTALL
+        )
     return passed(version, wanted, f"nvidia-fabricmanager is active, {version}")
 
 
@@ -73,32 +77,36 @@ def nvlsm(readings: Evidence, expected: Evidence) -> Outcome:
     It counts versions of its own, which are not compared with the driver's.
     """
     if NVLSM not in _needs(readings):
-        return skipped("the board of this node needs no nvlsm")
+        return skipped("not-needed", "the board of this node needs no nvlsm")
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     if not readings.flag("nvlsm", "installed"):
-        return failed("missing", "running", "nvlsm is not installed", INSTALL)
+        return failed("missing", "missing", "running", "nvlsm is not installed", INSTALL)
     if not readings.flag("nvlsm", "running"):
-        return failed("not running", "running", "nvlsm does not run; the fabric manager's service starts it")
+        return failed(
+            "not-running", "not running", "running", "nvlsm does not run; the fabric manager's service starts it"
+        )
     return passed("running", "running", "nvlsm runs")
 
 
 def imex(readings: Evidence, expected: Evidence) -> Outcome:
     """On a node of an NVL72 rack nvidia-imex is active and of the driver's version."""
     if IMEX not in _needs(readings):
-        return skipped("the board of this node needs no IMEX")
+        return skipped("not-needed", "the board of this node needs no IMEX")
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     wanted = readings.version("probe", "nvidia", "loaded", "version")
     install = f"Run: dnf install -y nvidia-imex-{wanted} (Debian: apt-get install nvidia-imex={wanted}-*)"
     if readings.absent("imex", "version"):
-        return failed("missing", wanted, "nvidia-imex is not installed", install)
+        return failed("missing", "missing", wanted, "nvidia-imex is not installed", install)
     version = readings.version("imex", "version")
     if version != wanted:
-        return failed(version, wanted, f"nvidia-imex is {version}, but the driver is {wanted}", install)
+        return failed(
+            "other-version", version, wanted, f"nvidia-imex is {version}, but the driver is {wanted}", install
+        )
     state = readings.text("imex", "state")
     if state != "active":
-        return failed(state, "active", f"nvidia-imex is {state}")
+        return failed("not-running", state, "active", f"nvidia-imex is {state}")
     return passed(version, wanted, f"nvidia-imex is active, {version}")
 
 

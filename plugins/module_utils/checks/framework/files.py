@@ -30,15 +30,15 @@ def files(readings: Evidence, expected: Evidence) -> Outcome:
     hash.
     """
     if readings.absent("environment"):
-        return failed("no venv", 0, f"there is no venv at {expected.wish('venv')}")
+        return failed("no-environment", "no venv", 0, f"there is no venv at {expected.wish('venv')}")
     damaged, words = damage(readings)
     number = readings.number("environment", "problem_count")
     looked_at = readings.number("environment", "files")
     if [name for name in damaged if name != TRAINER] or (number and not damaged):
         begin = "one problem" if number == 1 else f"{number} problems, such as"
-        return failed(number, 0, f"{begin}: {words}")
+        return failed("damaged", number, 0, f"{begin}: {words}", items=[name for name in damaged if name != TRAINER])
     if not looked_at:
-        return unknown("no file of the environment was checked", None, 0, REBUILD)
+        return unknown("nothing-checked", "no file of the environment was checked", None, 0, REBUILD)
     packages = readings.number("environment", "distributions")
     return passed(0, 0, f"{looked_at} files of {packages} packages are as installed")
 

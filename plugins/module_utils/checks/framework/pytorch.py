@@ -17,6 +17,7 @@ from ...verdict.check import (
     passed,
     skipped,
     unknown,
+    unnamed,
     warned,
 )
 from ...verdict.evidence import Evidence
@@ -29,11 +30,11 @@ ARCHITECTURE = re.compile(r"(sm|compute)_([0-9]+)([0-9])(a?)")
 def imports(readings: Evidence, expected: Evidence) -> Outcome:
     """PyTorch and NumPy can be imported by the venv's Python."""
     if readings.absent("venv"):
-        return failed("no venv", "ok", f"there is no venv at {expected.wish('venv')}")
+        return failed("no-environment", "no venv", "ok", f"there is no venv at {expected.wish('venv')}")
     for name in ("torch", "numpy"):
         result = readings.text("venv", "imports", name)
         if result != "ok":
-            return failed(result, "ok", f"import {name}: {result}")
+            return failed("cannot-import", result, "ok", f"import {name}: {result}", items=(name,))
     return passed("ok", "ok", "torch and numpy can be imported")
 
 
@@ -42,7 +43,7 @@ def pytorch_version(readings: Evidence, expected: Evidence) -> Outcome:
     wanted = expected.version("plan", "pytorch", "version")
     found = readings.text("venv", "versions", "torch")
     if found.split("+")[0] != wanted:
-        return failed(found, wanted, f"PyTorch {found} instead of {wanted}")
+        return failed("other-version", found, wanted, f"PyTorch {found} instead of {wanted}")
     return passed(found, wanted, f"PyTorch {found}")
 
 
@@ -51,16 +52,25 @@ def cuda_build(readings: Evidence, expected: Evidence) -> Outcome:
     wanted = expected.text("plan", "pytorch", "build")
     found = readings.text("venv", "torch", "build")
     if found != wanted:
-        return failed(found, wanted, f"PyTorch is a {found} build, but {wanted} is planned")
+        return failed("other-build", found, wanted, f"PyTorch is a {found} build, but {wanted} is planned")
     if wanted != "cpu" and not readings.flag("venv", "torch", "cuda_available"):
         away = kept_away(readings)
         if away:
-            return unknown(away[0], f"{found}, no GPU", wanted, away[1])
+            return unknown("kept-away", away[0], f"{found}, no GPU", wanted, away[1])
         if hidden_from_programs(readings):
             words = "CUDA_VISIBLE_DEVICES hides every GPU from PyTorch in this session"
-            return unknown(words, f"{found}, no GPU", wanted, "Run: unset CUDA_VISIBLE_DEVICES ; then run it again.")
+            return unknown(
+                "hidden", words, f"{found}, no GPU", wanted, "Run: unset CUDA_VISIBLE_DEVICES ; then run it again."
+            )
         action = "Run on the node: /opt/gpuwright/venvs/current/bin/python -c 'import torch; torch.cuda.init()'"
-        return failed(f"{found}, no GPU", wanted, "PyTorch finds no GPU it can use", action)
+        return failed(
+            "no-gpu",
+            f"{found}, no GPU",
+            wanted,
+            "PyTorch finds no GPU it can use",
+            action,
+            items=unnamed(expected.number("gpu_count")),
+        )
     return passed(found, wanted, f"PyTorch is a {found} build")
 
 
@@ -86,17 +96,17 @@ def runs_on(built_for: Iterable[str], capability: str) -> bool:
 def architectures(readings: Evidence, expected: Evidence) -> Outcome:
     """PyTorch contains code for every GPU of the node: newer builds have none for Volta (sm_70)."""
     if expected.text("plan", "pytorch", "build") == "cpu":
-        return skipped("the planned PyTorch is a build for the CPU")
+        return skipped("for-cpu", "the planned PyTorch is a build for the CPU")
     wanted = sorted({gpu.version("compute_capability") for gpu in readings.each("probe", "gpus")})
     names = [name.text() for name in readings.each("venv", "torch", "architectures")]
     value, cards = " ".join(names), " ".join("sm_" + capability.replace(".", "") for capability in wanted)
     if not wanted:
-        return unknown("there is no GPU to compare with", value)
+        return unknown("no-gpu", "there is no GPU to compare with", value)
     if not readings.flag("venv", "torch", "cuda_available"):
-        return unknown("PyTorch lists its architectures only where it finds a GPU", value, cards)
+        return unknown("not-listed", "PyTorch lists its architectures only where it finds a GPU", value, cards)
     missing = [capability for capability in wanted if not runs_on(names, capability)]
     if missing:
-        return failed(value, cards, f"no code for compute capability {', '.join(missing)}")
+        return failed("no-code", value, cards, f"no code for compute capability {', '.join(missing)}")
     return passed(value, cards, f"has code for {cards}")
 
 
@@ -105,35 +115,52 @@ def lock(readings: Evidence, expected: Evidence) -> Outcome:
     wanted = expected.text("plan", "pytorch", "lock")
     planned = expected.flag("plan", "pytorch", "locked")
     if readings.absent("stamp"):
-        return unknown("the environment has no stamp, so it is not known what it was made from", None, wanted)
+        return unknown(
+            "no-stamp", "the environment has no stamp, so it is not known what it was made from", None, wanted
+        )
     made_from = readings.text("stamp", "pytorch", "lock")
     if not readings.flag("stamp", "pytorch", "locked"):
         return warned(
-            "no lock", wanted, "installed without a lock file: the versions current on that day, hashes not checked"
+            "not-locked",
+            "no lock",
+            wanted,
+            "installed without a lock file: the versions current on that day, hashes not checked",
         )
     if not planned:
-        return warned(made_from, wanted, "the plan has no lock file: the next environment is installed without hashes")
+        return warned(
+            "no-lock-planned",
+            made_from,
+            wanted,
+            "the plan has no lock file: the next environment is installed without hashes",
+        )
     if made_from != wanted:
-        return warned(made_from, wanted, f"made from {made_from} instead of {wanted}")
+        return warned("other-lock", made_from, wanted, f"made from {made_from} instead of {wanted}")
     return passed(made_from, wanted, f"installed from {made_from}, every hash checked")
 
 
 def matrix_product(readings: Evidence, expected: Evidence) -> Outcome:
     """PyTorch multiplies two matrices correctly on the processor and on every GPU of the node."""
     if readings.absent("venv"):
-        return failed("no venv", "right", f"there is no venv at {expected.wish('venv')}")
+        return failed("no-environment", "no venv", "right", f"there is no venv at {expected.wish('venv')}")
     on_gpus = expected.text("plan", "pytorch", "build") != "cpu"
     wanted = expected.number("gpu_count") if on_gpus else 0
     devices = readings.each("venv", "torch", "devices")
     product = readings.text("venv", "torch", "product")
     names = ["cpu"] + [f"cuda:{device.number('index')}" for device in devices]
+    right = product == "right on " + ", ".join(names)
+    # First, since no lack of a GPU explains a wrong result.
+    if not product.startswith("right on "):
+        told = product.startswith("failed: ")
+        code, items = ("failed", unnamed(wanted)) if told else ("wrong-result", ())
+        return failed(code, product, "right", f"a matrix product: {product}", items=items)
     if len(devices) != wanted:
-        return failed(len(devices), wanted, f"PyTorch shows {len(devices)} of {wanted} GPUs")
-    if wanted and product == "right on cpu" and "busy" in readings.at("venv", "torch").value:
+        words = f"PyTorch shows {len(devices)} of {wanted} GPUs"
+        return failed("too-few", len(devices), wanted, words, items=unnamed(wanted - len(devices)))
+    if not right and "busy" in readings.at("venv", "torch").value:
         who = readings.text("venv", "torch", "busy")
-        return skipped(f"right on cpu; not tried on the GPUs, which are in use: {who}")
-    if product != "right on " + ", ".join(names):
-        return failed(product, "right", f"a matrix product: {product}")
+        return skipped("busy", f"right on cpu; not tried on the GPUs, which are in use: {who}")
+    if not right:
+        return failed("not-tried", product, "right", f"a matrix product: {product}")
     return passed("right", "right", product)
 
 

@@ -20,7 +20,9 @@ from ...verdict.check import (
     failed,
     passed,
     skipped,
+    slots,
     unknown,
+    unnamed,
     warned,
 )
 from ...verdict.evidence import Evidence
@@ -37,23 +39,46 @@ def count(readings: Evidence, expected: Evidence) -> Outcome:
     on_bus = [gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")]
     if wanted == 0 and on_bus:
         action = f"Set verify_expected_gpu_count to {len(on_bus)}, or take the card out: nothing here uses it."
-        return warned(len(on_bus), 0, f"{len(on_bus)} on the PCI bus of a node that should have no GPUs", action)
+        return warned(
+            "unexpected", len(on_bus), 0, f"{len(on_bus)} on the PCI bus of a node that should have no GPUs", action
+        )
     if len(on_bus) != wanted:
-        return failed(len(on_bus), wanted, f"{len(on_bus)} of {wanted} expected on the PCI bus")
+        return failed(
+            "none" if not on_bus else "absent",
+            len(on_bus),
+            wanted,
+            f"{len(on_bus)} of {wanted} expected on the PCI bus",
+            items=unnamed(wanted - len(on_bus)),
+        )
     if wanted == 0:
         return passed(0, 0, "no GPU, as expected")
     if not readings.flag("nvidia_smi", "reachable"):
-        return unknown(f"{wanted} on the PCI bus, but the driver cannot be queried", wanted, wanted, ASK_FIRST)
+        return unknown(
+            "silent", f"{wanted} on the PCI bus, but the driver cannot be queried", wanted, wanted, ASK_FIRST
+        )
     seen = [gpu.pci_id("pci_id") for gpu in readings.each("nvidia_smi", "gpus")]
     missing = sorted(set(on_bus) - set(seen))
     if missing:
         some = given_some(readings)
         if some and some[0] == len(missing):
-            return unknown(f"{some[1]}: {len(seen)} of {wanted}", len(seen), wanted, some[2])
+            return unknown("given-some", f"{some[1]}: {len(seen)} of {wanted}", len(seen), wanted, some[2])
         action = f"Look for Xid lines of {missing[0]} in: dmesg | grep -i xid"
-        return failed(len(seen), wanted, f"the driver does not show {', '.join(missing)}", action)
+        return failed(
+            "not-shown",
+            len(seen),
+            wanted,
+            f"the driver does not show {', '.join(missing)}",
+            action,
+            items=slots(missing),
+        )
     if len(seen) != wanted:
-        return failed(len(seen), wanted, f"nvidia-smi shows {len(seen)} of {wanted} expected")
+        return failed(
+            "too-few",
+            len(seen),
+            wanted,
+            f"nvidia-smi shows {len(seen)} of {wanted} expected",
+            items=unnamed(wanted - len(seen)),
+        )
     return passed(wanted, wanted, f"{wanted} of {wanted} expected")
 
 
@@ -66,7 +91,14 @@ def plan_of_all(readings: Evidence, expected: Evidence) -> Outcome:
     here = len([gpu.pci_id("pci_id") for gpu in readings.each("probe", "gpus")])
     if found < wanted:
         words = f"the plan was made for {found} of {wanted} GPUs, and this node has {here}"
-        return failed(found, wanted, words, FIRST_THE_GPUS if here < wanted else "")
+        return failed(
+            "not-all-here" if here < wanted else "other-number",
+            found,
+            wanted,
+            words,
+            FIRST_THE_GPUS if here < wanted else "",
+            items=unnamed(wanted - found),
+        )
     return passed(found, wanted, f"the plan was made for {found} GPUs")
 
 
@@ -77,30 +109,35 @@ def model(readings: Evidence, expected: Evidence) -> Outcome:
     value = ", ".join(names)
     wanted = expected.wish("gpu_model")
     if not names:
-        return failed("none", wanted, "there is no GPU")
+        return failed("no-gpu", "none", wanted, "there is no GPU")
     if unnamed:
-        return unknown(f"the device table has no name for {value}", value, wanted)
+        return unknown("not-listed", f"the device table has no name for {value}", value, wanted)
     if len(names) > 1:
-        return failed(value, wanted or "one model", "different models in one node")
+        return failed("mixed-models", value, wanted or "one model", "different models in one node")
     if not wanted:
-        return skipped(f"the inventory names no model; this node has {value}")
+        return skipped("not-asked", f"the inventory names no model; this node has {value}")._replace(value=value)
     if not could_be(value, wanted):
-        return failed(value, wanted, f"{value} instead of {wanted}")
+        return failed("other-model", value, wanted, f"{value} instead of {wanted}")
     return passed(value, wanted, value)
 
 
 def bound_driver(readings: Evidence, expected: Evidence) -> Outcome:
     """Each GPU on the PCI bus is bound to the kernel driver `nvidia`."""
     gpus = readings.each("probe", "gpus")
-    others = []
+    others, found = [], {}
     for gpu in gpus:
         driver = "none" if gpu.absent("bound_driver") else gpu.text("bound_driver")
         if driver != "nvidia":
             others.append(f"{gpu.pci_id('pci_id')} has {driver}")
+            found[gpu.pci_id("pci_id")] = driver
     if not gpus:
-        return unknown("there is no GPU to check", expected="nvidia")
+        return unknown("no-gpu", "there is no GPU to check", expected="nvidia")
     if others:
-        return failed("; ".join(others), "nvidia", f"not bound to nvidia: {'; '.join(others)}")
+        # One code for one reason: a card in other hands is not nouveau's.
+        code = {"nouveau": "nouveau", "none": "unbound"}.get("".join(set(found.values())), "other-driver")
+        return failed(
+            code, "; ".join(others), "nvidia", f"not bound to nvidia: {'; '.join(others)}", items=slots(found)
+        )
     return passed("nvidia", "nvidia", "bound to nvidia")
 
 

@@ -57,26 +57,26 @@ def without(gpu: Evidence) -> str:
 
 def own_clocks(gpu: Evidence) -> Judged:
     if without(gpu):
-        return SKIP, None, without(gpu)
+        return SKIP, "not-offered", None, without(gpu)
     now, default = pair(gpu, "clocks_applied"), pair(gpu, "clocks_default")
     low = now[0] < default[0] or now[1] < default[1]
     words = "memory {} MHz, graphics {} MHz; the card's default is {} and {}".format(*(now + default))
-    return (WARN if low else PASS, "{},{}".format(*now), words)
+    return (WARN if low else PASS, "below-default", "{},{}".format(*now), words)
 
 
 def chosen_clocks(gpu: Evidence, chosen: str) -> Judged:
     if without(gpu):
-        return SKIP, None, without(gpu)
+        return SKIP, "not-offered", None, without(gpu)
     now = "{},{}".format(*pair(gpu, "clocks_applied"))
-    return (PASS if now == chosen else WARN, now, f"{now} MHz, system_tuning is set to {chosen} MHz")
+    return (PASS if now == chosen else WARN, "not-as-tuned", now, f"{now} MHz, system_tuning is set to {chosen} MHz")
 
 
 def performance_state(gpu: Evidence) -> Judged:
     """A card whose memory has one clock is in performance state P0 at all times; others go down when idle."""
     state = gpu.matching(STATE, "a performance state", "health", "performance_state")
     if not card_row(gpu).fixed_memory_clock:
-        return SKIP, None, f"{state}: this card changes its state with its load"
-    return (PASS if state == HIGHEST else WARN, state, f"performance state {state}")
+        return SKIP, "changes-with-load", None, f"{state}: this card changes its state with its load"
+    return (PASS if state == HIGHEST else WARN, "not-ready", state, f"performance state {state}")
 
 
 CHECKS = (

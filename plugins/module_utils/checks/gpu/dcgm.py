@@ -39,12 +39,12 @@ def dcgm_diag(readings: Evidence, expected: Evidence) -> Outcome:
     """Every test of NVIDIA's diagnostic (dcgmi diag) passes; run where verify_dcgm_level asks for it, on idle GPUs."""
     level = wanted_dcgm_level(expected)
     if not level:
-        return skipped("verify_dcgm_level is 0: the diagnostic of DCGM is not asked for")
+        return skipped("not-asked", "verify_dcgm_level is 0: the diagnostic of DCGM is not asked for")
     if readings.absent("dcgm_diag"):
-        return unknown("the diagnostic is asked for and was not run")
+        return unknown("not-run", "the diagnostic is asked for and was not run")
     because = readings.wish("dcgm_diag", "because")
     if because:
-        return skipped(because)
+        return skipped("not-run", because)
     tests = [
         (test.text("name"), test.one_of(STATUSES, "status"), test.wish("words"))
         for test in readings.each("dcgm_diag", "tests")
@@ -53,9 +53,11 @@ def dcgm_diag(readings: Evidence, expected: Evidence) -> Outcome:
     for status, tell in ((FAILED, failed), (WARNED, warned)):
         if said[status]:
             why = [f"{name}: {words}" if words else name for name, found, words in tests if found == status]
-            return tell(len(said[status]), 0, f"level {level}, {status}: {'; '.join(why)}")
+            return tell(
+                status.lower(), len(said[status]), 0, f"level {level}, {status}: {'; '.join(why)}", items=said[status]
+            )
     if not said[PASSED]:
-        return skipped(f"level {level}: DCGM skipped all of {len(tests)} tests")
+        return skipped("all-skipped", f"level {level}: DCGM skipped all of {len(tests)} tests")
     left = f", {len(said[SKIPPED])} skipped by DCGM" if said[SKIPPED] else ""
     return passed(0, 0, f"level {level}: {len(said[PASSED])} tests passed{left}")
 

@@ -3,13 +3,13 @@
 
 from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Tuple, Union
 
-from ...verdict.check import FAIL, QUICK, SKIP, WARN, Check, Judge, Outcome, passed, skipped, unknown
+from ...verdict.check import FAIL, QUICK, SKIP, WARN, Check, Judge, Outcome, passed, skipped, slots, unknown
 from ...verdict.evidence import Evidence
 from .cards import ASK_FIRST, answering_gpus
 
 DIAGNOSE = "Stop using the card, run NVIDIA's field diagnostic, and have it replaced if that confirms the fault."
-# Status, value and words: a rule's result for one card.
-Judged = Tuple[str, Any, str]
+# Status, code, value and words: a rule's result for one card. Where it is PASS, the code does not matter.
+Judged = Tuple[str, str, Any, str]
 Rule = Callable[[Evidence], Judged]
 # The action for the cards of a finding, if a command must name them.
 Repair = Callable[[List[Evidence]], str]
@@ -24,7 +24,7 @@ class Limit(NamedTuple):
 
 
 def over_gpus(rule: Rule, expected_value: Any, fine: str, repair: Optional[Repair] = None) -> Judge:
-    """A check that asks `rule(gpu) -> (status, value, words)` of every card that answers; the worst card counts.
+    """A check that asks `rule(gpu) -> (status, code, value, words)` of every card that answers; the worst card counts.
 
     `repair(gpus)` is the action for the cards of the finding, if a command must name them.
 
@@ -34,17 +34,20 @@ def over_gpus(rule: Rule, expected_value: Any, fine: str, repair: Optional[Repai
     def look(readings: Evidence, expected: Evidence) -> Outcome:
         gpus = answering_gpus(readings)
         if not gpus:
-            return unknown("the driver cannot be queried", expected=expected_value, action=ASK_FIRST)
-        found = [(gpu,) + rule(gpu) for gpu in gpus]
+            return unknown("silent", "the driver cannot be queried", expected=expected_value, action=ASK_FIRST)
+        found = [(gpu, rule(gpu)) for gpu in gpus]
         for status in (FAIL, WARN, SKIP):
-            hits = [(gpu, value, words) for gpu, state, value, words in found if state == status]
+            hits = [(gpu, code, value, words) for gpu, (state, code, value, words) in found if state == status]
             if hits:
-                message = "; ".join(f"{gpu.pci_id('pci_id')}: {words}" for gpu, _value, words in hits)
+                message = "; ".join(f"{gpu.pci_id('pci_id')}: {words}" for gpu, _code, _value, words in hits)
+                _gpu, code, value, _words = hits[0]
                 if status == SKIP:
-                    return skipped(message)
-                action = repair([gpu for gpu, _value, _words in hits]) if repair else ""
-                return Outcome(status, hits[0][1], expected_value, message, action)
-        values = sorted({str(value) for _gpu, _state, value, _words in found})
+                    return skipped(code, message)
+                bad = [gpu for gpu, _code, _value, _words in hits]
+                items = slots(gpu.pci_id("pci_id") for gpu in bad)
+                action = repair(bad) if repair else ""
+                return Outcome(status, code, value, expected_value, message, action, items=items)
+        values = sorted({str(value) for _gpu, (_state, _code, value, _words) in found})
         return passed(", ".join(values), expected_value, fine)
 
     look.__doc__ = rule.__doc__

@@ -64,8 +64,8 @@ def health_of(name: str) -> Rule:
     def rule(gpu: Evidence) -> Judged:
         known, words = trouble(gpu, name)
         if not known:
-            return SKIP, None, "no fabric, or this driver does not report it"
-        return (FAIL if words else PASS, words or "none", words)
+            return SKIP, "no-fabric", None, "no fabric, or this driver does not report it"
+        return (FAIL if words else PASS, "unhealthy", words or "none", words)
 
     rule.__doc__ = (
         "The fabric's own health shows no problem of this kind; joined (Completed, Success) does not rule one out."
@@ -76,28 +76,33 @@ def health_of(name: str) -> Rule:
 def fabric(gpu: Evidence) -> Judged:
     """The card has joined the NVSwitch fabric and the fabric's health names no trouble; others are left out."""
     if gpu.absent("health", "fabric_state"):
-        return SKIP, None, "no fabric"
+        return SKIP, "no-fabric", None, "no fabric"
     state, status = gpu.text("health", "fabric_state"), gpu.text("health", "fabric_status")
     if state.lower() != DONE or status.lower() != FINE:
-        return FAIL, f"{state}, {status}", f"fabric: {state}, {status}"
+        return FAIL, "not-joined", f"{state}, {status}", f"fabric: {state}, {status}"
     found = [trouble(gpu, name)[1] for name in list(GOOD_WORDS) + list(FLAGS)]
     words = "; ".join(word for word in found if word)
-    return (FAIL if words else PASS, f"{state}, {status}", f"joined, but {words}")
+    return (FAIL if words else PASS, "unhealthy", f"{state}, {status}", f"joined, but {words}")
 
 
 def partition(gpu: Evidence) -> Judged:
     """The fabric manager has put the card into a partition; drivers from 590 on tell where partitions are in use."""
     if gpu.absent("health", "fabric_partition"):
-        return SKIP, None, "no partitions, or this driver does not report them"
+        return SKIP, "not-reported", None, "no partitions, or this driver does not report them"
     inside = gpu.flag("health", "fabric_partition")
-    return (PASS if inside else FAIL, "yes" if inside else "no", "no partition of the fabric is assigned")
+    return (
+        PASS if inside else FAIL,
+        "no-partition",
+        "yes" if inside else "no",
+        "no partition of the fabric is assigned",
+    )
 
 
 def domain(readings: Evidence, expected: Evidence) -> Outcome:
     """All cards of a node that joined a fabric are in one domain: one cluster and one clique."""
     gpus = answering_gpus(readings)
     if not gpus:
-        return unknown("the driver cannot be queried", action=ASK_FIRST)
+        return unknown("silent", "the driver cannot be queried", action=ASK_FIRST)
     found: Dict[str, List[str]] = {}
     for gpu in gpus:
         if not gpu.absent("health", "fabric_cluster") and not gpu.absent("health", "fabric_clique"):
@@ -105,13 +110,13 @@ def domain(readings: Evidence, expected: Evidence) -> Outcome:
             place = f"cluster {cluster} clique {gpu.matching(CLIQUE, 'a number', 'health', 'fabric_clique')}"
             found.setdefault(place, []).append(gpu.pci_id("pci_id"))
     if not found:
-        return skipped("no fabric")
+        return skipped("no-fabric", "no fabric")
     value = "; ".join(sorted(found))
     if len(found) > 1:
-        return failed(value, "one domain", f"the cards of this node are in different domains: {value}")
+        return failed("two-domains", value, "one domain", f"the cards of this node are in different domains: {value}")
     outside = len(gpus) - len(found[value])
     if outside:
-        return failed(value, "one domain", f"{outside} of {len(gpus)} cards are in no domain of the fabric")
+        return failed("outside", value, "one domain", f"{outside} of {len(gpus)} cards are in no domain of the fabric")
     return passed(value, "one domain", value)
 
 

@@ -17,10 +17,12 @@ from ...verdict.check import (
     failed,
     passed,
     skipped,
+    slots,
     unknown,
     warned,
 )
 from ...verdict.evidence import Evidence
+from ..waivers.acknowledgements import cards_in
 from .cards import ASK_FIRST, answering_gpus
 from .identity import is_vgpu
 
@@ -43,11 +45,13 @@ def vbios(readings: Evidence, expected: Evidence) -> Outcome:
         versions.setdefault(gpu.text("name"), set()).add(version)
         builds.setdefault(gpu.text("name"), set()).add(build_of(version))
     if not versions:
-        return unknown("the driver cannot be queried", action=ASK_FIRST)
+        return unknown("silent", "the driver cannot be queried", action=ASK_FIRST)
     value = ", ".join(sorted(set().union(*versions.values())))
     mixed = sorted(name for name, found in builds.items() if len(found) > 1)
     if mixed:
-        return warned(value, "one for each model", f"different firmware on cards of {', '.join(mixed)}")
+        return warned(
+            "mixed-versions", value, "one for each model", f"different firmware on cards of {', '.join(mixed)}"
+        )
     return passed(value, "one for each model", value)
 
 
@@ -60,10 +64,10 @@ def build_of(version: str) -> Tuple[int, Tuple[str, ...]]:
 def inforom(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-smi prints no warning, such as of a corrupted InfoROM, and can read each InfoROM's version."""
     if not readings.flag("nvidia_smi", "reachable"):
-        return unknown("the driver cannot be queried", action=ASK_FIRST)
+        return unknown("silent", "the driver cannot be queried", action=ASK_FIRST)
     warnings = [warning.text() for warning in readings.each("nvidia_smi", "warnings")]
     if warnings:
-        return failed(len(warnings), 0, f"nvidia-smi warns: {warnings[0]}")
+        return failed("damaged", len(warnings), 0, f"nvidia-smi warns: {warnings[0]}", items=cards_in(warnings[0]))
     gpus = readings.each("nvidia_smi", "gpus")
     without = [gpu.pci_id("pci_id") for gpu in gpus if gpu.absent("health", "inforom_image")]
     versions = {
@@ -72,7 +76,9 @@ def inforom(readings: Evidence, expected: Evidence) -> Outcome:
         if not gpu.absent("health", "inforom_image")
     }
     if without:
-        return skipped(f"nvidia-smi prints no warning, but {', '.join(without)} reports no version of its InfoROM")
+        return skipped(
+            "not-reported", f"nvidia-smi prints no warning, but {', '.join(without)} reports no version of its InfoROM"
+        )
     return passed(0, 0, f"nvidia-smi prints no warning; InfoROM {', '.join(sorted(versions))}")
 
 
@@ -83,22 +89,29 @@ def gsp_firmware(readings: Evidence, expected: Evidence) -> Outcome:
     """
     gpus = answering_gpus(readings)
     if not gpus:
-        return unknown("the driver cannot be queried", action=ASK_FIRST)
+        return unknown("silent", "the driver cannot be queried", action=ASK_FIRST)
     driver = readings.version("nvidia_smi", "driver_version")
-    others, without = [], []
+    others, bad, without = [], [], []
     for gpu in gpus:
         if gpu.absent("health", "gsp_firmware"):
             if architecture_named(gpu.text("architecture")).needs_gsp and not is_vgpu(gpu):
-                return unknown(f"{gpu.pci_id('pci_id')} reports no GSP firmware", expected=driver)
+                return unknown("not-reported", f"{gpu.pci_id('pci_id')} reports no GSP firmware", expected=driver)
             without.append(gpu.pci_id("pci_id"))
             continue
         version = gpu.version("health", "gsp_firmware")
         if version.split(".")[0] != driver.split(".")[0]:
             others.append(f"{gpu.pci_id('pci_id')} has {version}")
+            bad.append(gpu.pci_id("pci_id"))
     if others:
-        return failed("; ".join(others), driver, "GSP firmware of another branch than the driver: " + "; ".join(others))
+        return failed(
+            "other-branch",
+            "; ".join(others),
+            driver,
+            "GSP firmware of another branch than the driver: " + "; ".join(others),
+            items=slots(bad),
+        )
     if without:
-        return skipped(f"no GSP firmware in use: {', '.join(without)}")
+        return skipped("not-used", f"no GSP firmware in use: {', '.join(without)}")
     return passed(driver, driver, "GSP firmware of the driver's branch")
 
 

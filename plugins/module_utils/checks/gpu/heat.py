@@ -23,44 +23,44 @@ def temperature(gpu: Evidence) -> Judged:
     From Hopper on, a card itself reports the margin (T.Limit), below zero if it is hotter than its limit.
     """
     if gpu.absent("temperature_c"):
-        return SKIP, None, "a virtual machine that has a part of the card cannot see its temperature"
+        return SKIP, "not-reported", None, "a virtual machine that has a part of the card cannot see its temperature"
     now = gpu.number("temperature_c")
     if not now:
-        return WARN, now, "0 C: the sensor does not measure"
+        return WARN, "dead-sensor", now, "0 C: the sensor does not measure"
     if not gpu.absent("health", "temperature_slowdown_c"):
         margin = gpu.number("health", "temperature_slowdown_c") - now
     elif not gpu.absent("health", "temperature_margin_c"):
         margin = gpu.signed("health", "temperature_margin_c")
     else:
-        return SKIP, now, f"{now} C; the card reports no limit"
+        return SKIP, "no-limit", now, f"{now} C; the card reports no limit"
     words = f"{now} C, {margin} C below its limit"
     if margin < 0:
         words = f"{now} C, {-margin} C above its limit"
     if margin <= 0:
-        return FAIL, now, words
-    return (PASS if margin > limit("temperature_band") else WARN, now, words)
+        return FAIL, "too-hot", now, words
+    return (PASS if margin > limit("temperature_band") else WARN, "nearly-too-hot", now, words)
 
 
 def memory_temperature(gpu: Evidence) -> Judged:
     """The memory is colder than the limit that the card names for it, 95 C where it names none."""
     if gpu.absent("health", "temperature_memory_c"):
-        return SKIP, None, "the card does not report the temperature of its memory"
+        return SKIP, "not-reported", None, "the card does not report the temperature of its memory"
     now, most = gpu.number("health", "temperature_memory_c"), limit("memory_temperature")
     if not gpu.absent("health", "temperature_memory_max_c"):
         most = gpu.number("health", "temperature_memory_max_c")
     words = f"memory at {now} C, its limit is {most} C"
     if now >= most:
-        return FAIL, now, words
-    return (PASS if most - now > limit("temperature_band") else WARN, now, words)
+        return FAIL, "too-hot", now, words
+    return (PASS if most - now > limit("temperature_band") else WARN, "nearly-too-hot", now, words)
 
 
 def fan(gpu: Evidence) -> Judged:
     """The fan turns when the card is warm; passively cooled cards have none."""
     if gpu.absent("health", "fan_speed"):
-        return SKIP, None, "the card has no fan of its own"
+        return SKIP, "no-fan", None, "the card has no fan of its own"
     speed, now = gpu.number("health", "fan_speed"), gpu.number("temperature_c")
     stopped = not speed and now >= limit("fan_needed")
-    return (WARN if stopped else PASS, speed, f"the fan is not turning at {now} C")
+    return (WARN if stopped else PASS, "stopped", speed, f"the fan is not turning at {now} C")
 
 
 COOLING = "Check fans, air flow and the room; nvidia-smi -q -d TEMPERATURE"

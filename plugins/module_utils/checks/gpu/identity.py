@@ -42,38 +42,38 @@ def known_card(gpu: Evidence) -> Judged:
     """The card has a row in the table of known cards; without one the strictest rules apply."""
     row = card_row(gpu)
     if row.listed:
-        return PASS, row.name, row.name
+        return PASS, "ok", row.name, row.name
     judged_as = DATA_CENTRE if row.card_class == UNPLACED else row.card_class
     words = "no row for 10de:{}, which nvidia-smi calls {}; it is judged as a {} card"
     device_id = gpu.value.get("device_id") if isinstance(gpu.value, dict) else None
     words = words.format(device_id or UNPLACED, row.name, judged_as)
-    return WARN, row.name, words
+    return WARN, "not-listed", row.name, words
 
 
 def compute_mode(gpu: Evidence) -> Judged:
     """Compute mode is Default, so that several programs may use the card one after another and side by side."""
     mode = gpu.text("health", "compute_mode")
-    return (PASS if mode == "Default" else FAIL, mode, f"compute mode is {mode}")
+    return (PASS if mode == "Default" else FAIL, "not-default", mode, f"compute mode is {mode}")
 
 
 def mig_mode(gpu: Evidence) -> Judged:
     """The card is not cut into MIG slices: training runs here use whole cards."""
     if gpu.absent("mig_mode"):
-        return PASS, "none", "no MIG"
+        return PASS, "ok", "none", "no MIG"
     mode = gpu.text("mig_mode")
     if not gpu.absent("health", "mig_pending"):
         later = gpu.text("health", "mig_pending")
         if later != mode:
-            return WARN, mode, f"MIG is {mode} and will be {later} after a reset"
-    return (PASS if mode == "Disabled" else WARN, mode, f"MIG is {mode}")
+            return WARN, "changes-later", mode, f"MIG is {mode} and will be {later} after a reset"
+    return (PASS if mode == "Disabled" else WARN, "on", mode, f"MIG is {mode}")
 
 
 def recovery_action(gpu: Evidence) -> Judged:
     """The driver asks for no reset, reboot or drain: its own verdict on the card, which drivers from 535 on give."""
     if gpu.absent("recovery_action"):
-        return SKIP, None, "the driver is too old to report this"
+        return SKIP, "not-reported", None, "the driver is too old to report this"
     action = gpu.text("recovery_action")
-    return (PASS if action == "none" else FAIL, action, f"the driver asks for: {action}")
+    return (PASS if action == "none" else FAIL, "asked", action, f"the driver asks for: {action}")
 
 
 def recover(gpus: List[Evidence]) -> str:
@@ -87,28 +87,28 @@ def graphics(gpu: Evidence) -> Judged:
     found = [process for process in gpu.each("processes") if "G" in process.text("type")]
     # Programs of other users and containers may have no name; their kind shows that they use graphics.
     names = [UNNAMED if process.value.get("name") in (None, "unknown") else process.text("name") for process in found]
-    return (WARN if names else PASS, ", ".join(names) or "none", f"graphics programs: {', '.join(names)}")
+    return (WARN if names else PASS, "in-use", ", ".join(names) or "none", f"graphics programs: {', '.join(names)}")
 
 
 def vgpu_license(gpu: Evidence) -> Judged:
     """A vGPU has its licence: without one the host limits what it computes."""
     if not is_vgpu(gpu) or gpu.absent("health", "vgpu_license"):
-        return SKIP, None, "no vGPU, or none that needs a licence"
+        return SKIP, "not-needed", None, "no vGPU, or none that needs a licence"
     state = gpu.text("health", "vgpu_license")
     words = f"the vGPU's licence: {state}"
     if LICENSED.match(state):
-        return PASS, state, words
-    return (WARN if "(unrestricted)" in state.lower() else FAIL, state, words)
+        return PASS, "ok", state, words
+    return (WARN if "(unrestricted)" in state.lower() else FAIL, "unlicensed", state, words)
 
 
 def identity(readings: Evidence, expected: Evidence) -> Outcome:
     """Each card has a UUID of its own: two equal ones mean that one card answers for another."""
     gpus = answering_gpus(readings)
     if not gpus:
-        return unknown("the driver cannot be queried", action=ASK_FIRST)
+        return unknown("silent", "the driver cannot be queried", action=ASK_FIRST)
     names = [gpu.matching(UUID, "a UUID", "uuid") for gpu in gpus]
     if len(set(names)) != len(names):
-        return failed(len(set(names)), len(names), f"{len(names)} cards have {len(set(names))} UUIDs")
+        return failed("same-uuid", len(set(names)), len(names), f"{len(names)} cards have {len(set(names))} UUIDs")
     return passed(len(names), len(names), f"all recorded: {', '.join(names)}")
 
 

@@ -4,17 +4,10 @@
 A virtual machine needs both, and its host is responsible for them; the same is true for a container.
 """
 
+from typing import Optional
+
 from ...verdict.by_hand import MACHINE, Hand
-from ...verdict.check import (
-    STANDARD,
-    WARN,
-    Check,
-    Outcome,
-    passed,
-    skipped,
-    unknown,
-    warned,
-)
+from ...verdict.check import STANDARD, WARN, Check, Outcome, passed, skipped, slots, unknown, unnamed, warned
 from ...verdict.evidence import Evidence
 from ..host.system import in_container
 
@@ -28,31 +21,37 @@ ACS_OFF = "switch ACS off in the firmware. Leave it on if this host runs virtual
 SOURCE = "NCCL user guide, troubleshooting: PCI Access Control Services (ACS)"
 
 
-def no_way_to_judge(readings: Evidence, expected: Evidence) -> str:
-    """Why this cannot be judged, or ""."""
+def no_way_to_judge(readings: Evidence, expected: Evidence) -> Optional[Outcome]:
+    """Why this cannot be judged, or None."""
     if expected.number("gpu_count") < 2:
-        return "there is one GPU"
+        return skipped("one-gpu", "there is one GPU")
     if in_container(readings):
-        return in_container(readings)
+        return skipped("in-container", in_container(readings))
     machine = readings.text("machine")
-    return "" if machine == BARE_METAL else f"a virtual machine ({machine}): its host decides"
+    if machine != BARE_METAL:
+        return skipped("virtual-machine", f"a virtual machine ({machine}): its host decides")
+    return None
 
 
 def iommu(readings: Evidence, expected: Evidence) -> Outcome:
     """The IOMMU is off or passes the GPUs' transfers through: translated transfers take a detour."""
-    reason = no_way_to_judge(readings, expected)
-    if reason:
-        return skipped(reason)
+    skip = no_way_to_judge(readings, expected)
+    if skip:
+        return skip
     found = [
         (gpu.pci_id("pci_id"), gpu.one_of(STRAIGHT + TRANSLATED + OTHERS, "iommu"))
         for gpu in readings.each("isolation")
     ]
     if len(found) != expected.number("gpu_count"):
-        return unknown(f"{len(found)} GPUs were looked at")
+        lost = unnamed(expected.number("gpu_count") - len(found))
+        return unknown("too-few", f"{len(found)} GPUs were looked at", items=lost)
     value = ", ".join(sorted({word for _pci_id, word in found}))
     bent = [f"{pci_id}: {word}" for pci_id, word in found if word not in STRAIGHT]
+    own = [pci_id for pci_id, word in found if word not in STRAIGHT]
     if bent:
-        return warned(value, "off or identity", f"the IOMMU translates: {', '.join(bent)}")
+        return warned(
+            "translates", value, "off or identity", f"the IOMMU translates: {', '.join(bent)}", items=slots(own)
+        )
     return passed(value, "off or identity", f"IOMMU: {value}")
 
 
@@ -61,12 +60,13 @@ def acs(readings: Evidence, expected: Evidence) -> Outcome:
 
     The register is in a part of the configuration space that only root may read.
     """
-    reason = no_way_to_judge(readings, expected)
-    if reason:
-        return skipped(reason)
+    skip = no_way_to_judge(readings, expected)
+    if skip:
+        return skip
     gpus = readings.each("isolation")
     if len(gpus) != expected.number("gpu_count"):
-        return unknown(f"{len(gpus)} GPUs were looked at")
+        lost = unnamed(expected.number("gpu_count") - len(gpus))
+        return unknown("too-few", f"{len(gpus)} GPUs were looked at", items=lost)
     on, number = set(), 0
     for gpu in gpus:
         for bridge in gpu.each("bridges"):
@@ -77,7 +77,7 @@ def acs(readings: Evidence, expected: Evidence) -> Outcome:
     if on:
         action = " ; ".join(f"setpci -s {name} ECAP_ACS+0x6.w=0000" for name in sorted(on))
         words = f"ACS is on in {', '.join(sorted(on))}"
-        return warned(len(on), 0, words, f"Run: {action} ; for every boot {ACS_OFF}")
+        return warned("on", len(on), 0, words, f"Run: {action} ; for every boot {ACS_OFF}", items=slots(sorted(on)))
     return passed(0, 0, f"ACS is on in none of {number} bridges")
 
 

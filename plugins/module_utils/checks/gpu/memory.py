@@ -17,6 +17,7 @@ from ...verdict.check import (
     Outcome,
     failed,
     passed,
+    slots,
     unknown,
 )
 from ...verdict.evidence import Evidence
@@ -45,31 +46,36 @@ def limit(name: str) -> float:
 def ecc_pending(gpu: Evidence) -> Judged:
     """The ECC mode after the next boot is the current one: otherwise a setting waits for an unplanned reboot."""
     if gpu.absent("ecc_mode"):
-        return SKIP, None, "no ECC"
+        return SKIP, "no-ecc", None, "no ECC"
     now, later = gpu.text("ecc_mode"), gpu.text("health", "ecc_pending")
-    return (PASS if now == later else WARN, later, f"ECC is {now} and will be {later} after a reboot")
+    return (PASS if now == later else WARN, "changes-later", later, f"ECC is {now} and will be {later} after a reboot")
 
 
 def ecc_corrected(gpu: Evidence) -> Judged:
     """Corrected memory errors since the driver was loaded stay below ten million."""
     if gpu.absent("ecc_mode") or gpu.one_of(("Enabled", "Disabled"), "ecc_mode") == "Disabled":
-        return SKIP, None, "no ECC, or it is off"
+        return SKIP, "no-ecc", None, "no ECC, or it is off"
     if gpu.absent("health", "ecc_corrected_volatile"):
-        return SKIP, None, "not counted in MIG mode"
+        return SKIP, "not-counted", None, "not counted in MIG mode"
     number = gpu.number("health", "ecc_corrected_volatile")
-    return (PASS if number <= limit("ecc_corrected") else WARN, number, f"{number} corrected errors")
+    return (PASS if number <= limit("ecc_corrected") else WARN, "many-corrected", number, f"{number} corrected errors")
 
 
 def sram(gpu: Evidence) -> Judged:
     """At most four uncorrected errors of the chip's own memory over its life, and the driver's own limit not passed."""
     if gpu.absent("health", "sram_uncorrected_aggregate"):
-        return SKIP, None, "this driver or card does not count errors of the chip's own memory"
+        return SKIP, "not-counted", None, "this driver or card does not count errors of the chip's own memory"
     number = gpu.number("health", "sram_uncorrected_aggregate")
     if not gpu.absent("health", "sram_uncorrected_sources"):
         number = max(number, gpu.number("health", "sram_uncorrected_sources"))
     if not gpu.absent("health", "sram_threshold_exceeded") and gpu.flag("health", "sram_threshold_exceeded"):
-        return FAIL, number, "the driver reports that the error limit was exceeded"
-    return (PASS if number <= limit("sram_uncorrected") else FAIL, number, f"{number} uncorrected errors")
+        return FAIL, "over-limit", number, "the driver reports that the error limit was exceeded"
+    return (
+        PASS if number <= limit("sram_uncorrected") else FAIL,
+        "uncorrected",
+        number,
+        f"{number} uncorrected errors",
+    )
 
 
 def retires_pages(gpu: Evidence) -> bool:
@@ -80,26 +86,26 @@ def retired_count(gpu: Evidence) -> Judged:
     """Fewer than 60 memory pages are retired (a card can retire 64), at most 15 of them for double-bit errors."""
     # Checked in this order: an unlisted card has no architecture that could be read.
     if gpu.absent("health", "retired_pages_single_bit") or not retires_pages(gpu):
-        return SKIP, None, "this card does not retire pages"
+        return SKIP, "not-retired", None, "this card does not retire pages"
     double = gpu.number("health", "retired_pages_double_bit")
     number = double + gpu.number("health", "retired_pages_single_bit")
     words = f"{number} pages retired, {double} of them for double-bit errors"
     if number >= limit("retired_pages_full"):
-        return FAIL, number, words
-    return (PASS if double <= limit("retired_pages_double_bit") else WARN, number, words)
+        return FAIL, "too-many", number, words
+    return (PASS if double <= limit("retired_pages_double_bit") else WARN, "some-retired", number, words)
 
 
 def remapped_count(gpu: Evidence) -> Judged:
     """Fewer than 512 memory rows are remapped, the most a card can remap; any for uncorrected errors is a warning."""
     if gpu.absent("health", "remapped_rows_uncorrected"):
-        return SKIP, None, "this card does not remap rows, or does not report it in this mode"
+        return SKIP, "not-remapped", None, "this card does not remap rows, or does not report it in this mode"
     number, corrected = gpu.number("health", "remapped_rows_uncorrected"), 0
     if not gpu.absent("health", "remapped_rows_corrected"):
         corrected = gpu.number("health", "remapped_rows_corrected")
     words = f"{number} rows remapped for uncorrected errors, {corrected} for corrected ones"
     if number + corrected >= limit("remapped_rows"):
-        return FAIL, number, words
-    return (WARN if number else PASS, number, words)
+        return FAIL, "too-many", number, words
+    return (WARN if number else PASS, "some-remapped", number, words)
 
 
 def expected_memory_mib(gpu: Evidence) -> Optional[int]:
@@ -118,9 +124,9 @@ def memory_size(readings: Evidence, expected: Evidence) -> Outcome:
     """
     gpus = answering_gpus(readings)
     if not gpus:
-        return unknown("the driver cannot be queried", action=ASK_FIRST)
+        return unknown("silent", "the driver cannot be queried", action=ASK_FIRST)
     sizes = [gpu.number("memory_total_mib") for gpu in gpus]
-    small = []
+    small, bad = [], []
     for place, gpu in enumerate(gpus):
         size = sizes[place]
         made_with = expected_memory_mib(gpu)
@@ -133,8 +139,9 @@ def memory_size(readings: Evidence, expected: Evidence) -> Outcome:
         if not size or short_of or larger:
             wanted: Union[int, str] = max(larger + short_of, default="some")
             small.append(f"{gpu.pci_id('pci_id')} has {size} MiB of {wanted}")
+            bad.append(gpu.pci_id("pci_id"))
     if small:
-        return failed(min(sizes), max(sizes), f"memory is missing: {'; '.join(small)}")
+        return failed("too-small", min(sizes), max(sizes), f"memory is missing: {'; '.join(small)}", items=slots(bad))
     return passed(min(sizes), max(sizes), "the same on each card of a model")
 
 
@@ -159,13 +166,13 @@ def window(gpu: Evidence, readings: Evidence) -> Judged:
     if gpu.absent("health", "bar1_total_mib"):
         if seen:
             size = seen[0].number("health", "bar1_total_mib")
-            return WARN, None, f"BAR1 is not reported, others have {size} MiB"
-        return SKIP, None, "the processor beside this card reaches its memory without a window (C2C)"
+            return WARN, "not-reported", None, f"BAR1 is not reported, others have {size} MiB"
+        return SKIP, "not-needed", None, "the processor beside this card reaches its memory without a window (C2C)"
     size, words = gpu.number("health", "bar1_total_mib"), "BAR1 has {} MiB"
     most = max([size] + [twin.number("health", "bar1_total_mib") for twin in seen])
     if most > size > 0:
-        return WARN, size, (words + ", others have {}").format(size, most)
-    return (PASS if size else FAIL, size, words.format(size))
+        return WARN, "smaller", size, (words + ", others have {}").format(size, most)
+    return (PASS if size else FAIL, "missing", size, words.format(size))
 
 
 def same_kind(gpu: Evidence) -> Tuple[str, Optional[str]]:
@@ -177,9 +184,9 @@ def idle_memory(gpu: Evidence) -> Judged:
     """The memory of a card that nobody uses is empty; what is left belongs to a program that nvidia-smi hides."""
     processes = gpu.each("processes")
     if processes:
-        return SKIP, None, f"in use by {len(processes)} programs"
+        return SKIP, "busy", None, f"in use by {len(processes)} programs"
     used = gpu.number("memory_used_mib")
-    return (PASS if used <= limit("idle_memory") else WARN, used, f"{used} MiB in use by no visible program")
+    return (PASS if used <= limit("idle_memory") else WARN, "in-use", used, f"{used} MiB in use by no visible program")
 
 
 def source(name: str) -> str:

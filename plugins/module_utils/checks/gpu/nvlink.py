@@ -14,6 +14,7 @@ from ...verdict.check import (
     passed,
     skipped,
     unknown,
+    unnamed,
     warned,
 )
 from ...verdict.evidence import Evidence
@@ -27,7 +28,7 @@ def nvlink(readings: Evidence, expected: Evidence) -> Outcome:
     On boards without switches, some links lead to GPUs that a virtual machine was not given: a warning there.
     """
     if readings.absent("nvlink"):
-        return skipped("no card of this node has NVLink")
+        return skipped("no-nvlink", "no card of this node has NVLink")
     bad, odd, without, silent, value = [], [], [], [], []
     for card in readings.each("nvlink"):
         links, active = card.number("links"), card.number("active")
@@ -46,25 +47,25 @@ def nvlink(readings: Evidence, expected: Evidence) -> Outcome:
         else:
             bad.append(words)
     if not value:
-        return unknown("nvidia-smi nvlink -s lists no card")
+        return unknown("not-listed", "nvidia-smi nvlink -s lists no card", items=unnamed(expected.number("gpu_count")))
     if bad:
-        return failed(min(value), "all", "; ".join(bad))
+        return failed("down", min(value), "all", "; ".join(bad))
     if odd:
-        return warned(min(value), "all", "; ".join(odd))
+        return warned("partly-down", min(value), "all", "; ".join(odd))
     if silent:
-        return skipped("; ".join(silent))
+        return skipped("not-reported", "; ".join(silent))
     if without:
-        return skipped(f"no bridge: {'; '.join(without)}")
+        return skipped("no-bridge", f"no bridge: {'; '.join(without)}")
     return passed(min(value), "all", f"{len(value)} cards, all links are up")
 
 
 def nvlink_errors(readings: Evidence, expected: Evidence) -> Outcome:
     """No NVLink had an error since the driver was loaded."""
     if readings.absent("nvlink"):
-        return skipped("no card of this node has NVLink")
+        return skipped("no-nvlink", "no card of this node has NVLink")
     cards = [card for card in readings.each("nvlink") if card.number("active")]
     if not cards:
-        return skipped("no NVLink is up")
+        return skipped("none-up", "no NVLink is up")
     bad, counted = [], 0
     for card in cards:
         kinds = card.names("errors")
@@ -73,26 +74,32 @@ def nvlink_errors(readings: Evidence, expected: Evidence) -> Outcome:
         bad += [f"GPU {card.number('index')}: {numbers[kind]} {kind}" for kind in kinds if numbers[kind]]
     slices = [card for card in cards if "mig" in card.names()]
     if counted < len(cards) and len(slices) == len(cards):
-        return skipped("nvidia-smi does not count them in MIG mode")
+        return skipped("in-mig-mode", "nvidia-smi does not count them in MIG mode")
     if counted < len(cards):
-        return unknown(f"nvidia-smi nvlink -e says nothing about {len(cards) - counted} cards")
+        return unknown("not-reported", f"nvidia-smi nvlink -e says nothing about {len(cards) - counted} cards")
     if bad:
-        return warned(len(bad), 0, f"errors since the driver was loaded: {'; '.join(bad)}")
+        return warned("errors", len(bad), 0, f"errors since the driver was loaded: {'; '.join(bad)}")
     return passed(0, 0, f"no error on {len(cards)} cards")
 
 
 def topology(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-smi knows a path from every GPU to every other one."""
     if readings.absent("gpu_ways"):
-        return skipped("there is one GPU")
+        return skipped("one-gpu", "there is one GPU")
     rows = [[word.text() for word in row.each()] for row in readings.each("gpu_ways")]
     wanted = expected.number("gpu_count")
     if len(rows) != wanted:
-        return failed(len(rows), wanted, f"nvidia-smi topo -m shows {len(rows)} of {wanted} GPUs")
+        return failed(
+            "too-few",
+            len(rows),
+            wanted,
+            f"nvidia-smi topo -m shows {len(rows)} of {wanted} GPUs",
+            items=unnamed(wanted - len(rows)),
+        )
     pairs = [(here, there) for here in range(len(rows)) for there in range(len(rows[here])) if here != there]
     lost = ["GPU{} to GPU{}".format(*pair) for pair in pairs if rows[pair[0]][pair[1]] == NO_WAY]
     if lost:
-        return failed("none", "a path", f"no path from {', '.join(lost)}")
+        return failed("no-path", "none", "a path", f"no path from {', '.join(lost)}")
     ways = ", ".join(sorted({rows[here][there] for here, there in pairs}))
     return passed(ways, "a path", f"{len(rows)} GPUs, connected by {ways}")
 

@@ -46,20 +46,20 @@ def link_width(readings: Evidence, expected: Evidence) -> Outcome:
 
 def lanes(gpu: Evidence, stated: int, readings: Evidence) -> Judged:
     if gpu.absent("health", "link_width_now"):
-        return SKIP, None, NO_LINK
+        return SKIP, "no-link", None, NO_LINK
     now, most = gpu.number("health", "link_width_now"), gpu.number("health", "link_width_max")
     words = f"{now} lanes; the inventory says {stated}" if stated else f"{now} of {most} lanes"
     twins = [] if stated else twins_of(gpu, readings)
     widest = max([most] + [twin.number("health", "link_width_max") for twin in twins])
     if now >= (stated or most) and now:
         if most < widest and not stated:
-            return WARN, now, f"at most {most} lanes, others of its model {widest}"
-        return PASS, now, words
+            return WARN, "narrower", now, f"at most {most} lanes, others of its model {widest}"
+        return PASS, "ok", now, words
     if not now or stated:
-        return FAIL, now, words
+        return FAIL, "too-few-lanes", now, words
     slot = slot_of(readings, gpu.pci_id("pci_id"))
     if slot is not None and now >= slot:
-        return WARN, now, f"{words}; the slot has {slot}"
+        return WARN, "narrow-slot", now, f"{words}; the slot has {slot}"
     if in_guest(gpu, readings) or "probe" not in readings.names():
         more = max([now] + [twin.number("health", "link_width_now") for twin in twins])
         words += (
@@ -67,9 +67,9 @@ def lanes(gpu: Evidence, stated: int, readings: Evidence) -> Judged:
             "(verify_expected_link_width)"
         )
         if more > now:
-            return WARN, now, f"{words}; others of its model have {more}"
-        return (SKIP if now * limit("guest_part") >= most else WARN, now, words)
-    return FAIL, now, words
+            return WARN, "narrower", now, f"{words}; others of its model have {more}"
+        return (SKIP if now * limit("guest_part") >= most else WARN, "narrower", now, words)
+    return FAIL, "too-few-lanes", now, words
 
 
 def twins_of(gpu: Evidence, readings: Evidence) -> List[Evidence]:
@@ -103,17 +103,17 @@ def link_generation(gpu: Evidence) -> Judged:
     desktop that takes a few percent leaves a card in P8 and its link slow.
     """
     if gpu.absent("health", "link_gen_now"):
-        return SKIP, None, NO_LINK
+        return SKIP, "no-link", None, NO_LINK
     now, most = gpu.number("health", "link_gen_now"), gpu.number("health", "link_gen_max")
     if now and now >= most > 0:
-        return PASS, now, ""
+        return PASS, "ok", now, ""
     state = gpu.text("health", "performance_state")
     words = f"generation {now} of {most} in state {state}"
     told = not gpu.absent("health", "utilization_percent")
     busy = told and gpu.number("health", "utilization_percent") >= limit("busy")
     if now and not busy and state not in BUSY_STATES:
-        return SKIP, now, words + ": idle cards slow their link down"
-    return FAIL, now, words
+        return SKIP, "idle", now, words + ": idle cards slow their link down"
+    return FAIL, "too-slow", now, words
 
 
 def link_limit(readings: Evidence, expected: Evidence) -> Outcome:
@@ -129,16 +129,16 @@ def fastest(gpu: Evidence, readings: Evidence) -> Judged:
     names = ("link_gen_card", "link_gen_host")
     known = [gpu.number("health", name) for name in names if not gpu.absent("health", name)]
     if gpu.absent("health", "link_gen_max"):
-        return SKIP, None, NO_LINK
+        return SKIP, "no-link", None, NO_LINK
     if len(known) < len(names) or 0 in known:
         now = gpu.number("health", "link_gen_max")
         top = max([now] + [twin.number("health", "link_gen_max") for twin in twins_of(gpu, readings)])
         if now < top:
-            return WARN, now, f"at most generation {now}, others of its model {top}"
-        return SKIP, None, "this driver or virtual machine does not report what card and host support"
+            return WARN, "slower", now, f"at most generation {now}, others of its model {top}"
+        return SKIP, "not-reported", None, "this driver or virtual machine does not report what card and host support"
     most = gpu.number("health", "link_gen_max")
     words = "at most generation {}; the card has {}, the host {}".format(most, *known)
-    return (PASS if most >= min(known) else FAIL, most, words)
+    return (PASS if most >= min(known) else FAIL, "too-slow", most, words)
 
 
 def pcie_replays(readings: Evidence, expected: Evidence) -> Outcome:
@@ -153,20 +153,20 @@ def pcie_replays(readings: Evidence, expected: Evidence) -> Outcome:
 
 def replays(gpu: Evidence, readings: Evidence) -> Judged:
     if gpu.absent("health", "pcie_replays"):
-        return SKIP, None, NO_LINK
+        return SKIP, "no-link", None, NO_LINK
     number = gpu.number("health", "pcie_replays")
     unreported = gpu.absent("health", "pcie_replay_rollovers")
     if not unreported and gpu.number("health", "pcie_replay_rollovers"):
-        return WARN, number, "the replay counter has rolled over"
+        return WARN, "rolled-over", number, "the replay counter has rolled over"
     if number <= limit("replays_per_minute") * limit("replay_minutes"):
         words = f"{number} replays; this driver does not report whether the counter has rolled over"
-        return (SKIP, number, words) if unreported else (PASS, number, "")
+        return (SKIP if unreported else PASS, "not-reported", number, words if unreported else "")
     minutes = max(readings.amount("host", "uptime_s") / 60.0, limit("replay_minutes"))
     rate = number / minutes
     words = f"{number} replays, {rate:.1f} a minute since boot"
     if rate > limit("replays_per_minute"):
-        return WARN, number, words
-    return (SKIP if unreported else PASS, number, words)
+        return WARN, "many-replays", number, words
+    return (SKIP if unreported else PASS, "not-reported", number, words)
 
 
 def source(name: str) -> str:

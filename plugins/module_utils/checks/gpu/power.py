@@ -52,14 +52,19 @@ def throttle(readings: Evidence, expected: Evidence) -> Outcome:
 
 def held_down(gpu: Evidence, by_design: Collection[str]) -> Judged:
     if gpu.absent("throttle_reasons"):
-        return SKIP, None, "this card does not report it, or not to a virtual machine that has a part of the card"
+        return (
+            SKIP,
+            "not-reported",
+            None,
+            "this card does not report it, or not to a virtual machine that has a part of the card",
+        )
     reasons = {reason.text() for reason in gpu.each("throttle_reasons")}
     bad = reasons.intersection(BAD_CLOCKS).difference(by_design)
     # hw_slowdown is true whenever one of its two causes is.
     if BRAKE in reasons and BRAKE in by_design and THERMAL not in bad:
         bad.discard(SLOWDOWN)
     words = ", ".join(sorted(bad))
-    return (FAIL if bad else PASS, words or "none", f"clocks are held down by {words}")
+    return (FAIL if bad else PASS, "held-down", words or "none", f"clocks are held down by {words}")
 
 
 def throttle_history(readings: Evidence, expected: Evidence) -> Outcome:
@@ -77,39 +82,39 @@ def throttle_history(readings: Evidence, expected: Evidence) -> Outcome:
 def held_for(gpu: Evidence, by_design: Collection[str], readings: Evidence) -> Judged:
     names = [(name, reason) for name, reason in COUNTERS if reason not in by_design]
     if not names:
-        return SKIP, None, "the inventory says that it is by design"
+        return SKIP, "by-design", None, "the inventory says that it is by design"
     if [name for name, _reason in names if gpu.absent("health", name)]:
-        return SKIP, None, "this driver or card does not count it"
+        return SKIP, "not-counted", None, "this driver or card does not count it"
     reason, most = max(((reason, gpu.number("health", name)) for name, reason in names), key=lambda row: row[1])
     seconds = most // 1000000
     if seconds <= limit("held_seconds"):
-        return PASS, seconds, ""
+        return PASS, "ok", seconds, ""
     share = 100.0 * seconds / max(1.0, readings.amount("host", "uptime_s"))
     words = f"{reason} for {seconds} s since the driver was loaded"
-    return (WARN if share > limit("held_share") else PASS, seconds, words)
+    return (WARN if share > limit("held_share") else PASS, "held-down", seconds, words)
 
 
 def power_draw(gpu: Evidence) -> Judged:
     """The card reports its power draw, which is above zero and at most one and a half times its limit."""
     if gpu.absent("power_draw_w"):
-        return SKIP, None, "this card does not measure its power"
+        return SKIP, "not-measured", None, "this card does not measure its power"
     now = gpu.amount("power_draw_w")
     if not now:
-        return WARN, now, "it reports that it draws nothing"
+        return WARN, "draws-nothing", now, "it reports that it draws nothing"
     if gpu.absent("power_limit_w"):
-        return SKIP, now, f"it draws {now:g} W and reports no limit"
+        return SKIP, "no-limit", now, f"it draws {now:g} W and reports no limit"
     most = gpu.amount("power_limit_w")
     lies = now * 100 > most * limit("draw_share")
-    return (WARN if lies else PASS, now, f"it draws {now:g} W and may draw {most:g} W")
+    return (WARN if lies else PASS, "over-limit", now, f"it draws {now:g} W and may draw {most:g} W")
 
 
 def module_power(gpu: Evidence) -> Judged:
     """The module with GPU and Grace processor may draw as much power as when it was delivered."""
     if gpu.absent("health", "module_power_limit_w"):
-        return SKIP, None, "this card has no module with a power limit of its own"
+        return SKIP, "no-module", None, "this card has no module with a power limit of its own"
     now, default = gpu.amount("health", "module_power_limit_w"), gpu.amount("health", "module_power_default_w")
     fits = abs(now - default) <= limit("power_tolerance")
-    return (PASS if fits else WARN, now, f"limited to {now:g} W; its default is {default:g} W")
+    return (PASS if fits else WARN, "lowered", now, f"limited to {now:g} W; its default is {default:g} W")
 
 
 def power_limit(readings: Evidence, expected: Evidence) -> Outcome:
@@ -130,10 +135,10 @@ def power_limit(readings: Evidence, expected: Evidence) -> Outcome:
 
 def own_limit(gpu: Evidence) -> Judged:
     if gpu.absent("health", "power_default_w"):
-        return SKIP, None, "this card has no power limit"
+        return SKIP, "no-limit", None, "this card has no power limit"
     now, default = gpu.amount("power_limit_w"), gpu.amount("health", "power_default_w")
     fits = abs(now - default) <= limit("power_tolerance")
-    return (PASS if fits else WARN, now, f"limited to {now:g} W; its default is {default:g} W")
+    return (PASS if fits else WARN, "lowered", now, f"limited to {now:g} W; its default is {default:g} W")
 
 
 def restored(place: str, scope: str = "") -> Repair:
@@ -153,7 +158,7 @@ def restored_or_kept(gpus: List[Evidence]) -> str:
 def chosen_limit(gpu: Evidence, chosen: float) -> Judged:
     now = gpu.amount("power_limit_w")
     fits = abs(now - chosen) <= limit("power_tolerance")
-    return (PASS if fits else WARN, now, f"limited to {now:g} W, system_tuning is set to {chosen} W")
+    return (PASS if fits else WARN, "not-as-tuned", now, f"limited to {now:g} W, system_tuning is set to {chosen} W")
 
 
 def source(name: str) -> str:

@@ -4,7 +4,7 @@
 import re
 
 from ...verdict.by_hand import MACHINE, NODE, Hand
-from ...verdict.check import FAIL, PASS, POWER_CYCLE, QUICK, SKIP, WARN, Check, Outcome, passed, unknown, warned
+from ...verdict.check import FAIL, PASS, POWER_CYCLE, QUICK, SKIP, WARN, Check, Outcome, passed, slots, unknown, warned
 from ...verdict.evidence import Evidence
 from .each_card import Judged, card
 
@@ -16,33 +16,40 @@ def c2c(gpu: Evidence) -> Judged:
     """The link between a Grace processor and its GPU (C2C) is up; other cards have no such link to the processor."""
     mode = None if gpu.absent("health", "c2c_mode") else gpu.text("health", "c2c_mode")
     if mode is None or not GRACE.search(gpu.text("name")):
-        return SKIP, None, "no Grace processor, or this driver does not report it"
-    return (PASS if mode == "Enabled" else FAIL, mode, f"C2C is {mode}")
+        return SKIP, "no-grace", None, "no Grace processor, or this driver does not report it"
+    return (PASS if mode == "Enabled" else FAIL, "off", mode, f"C2C is {mode}")
 
 
 def addressing(gpu: Evidence) -> Judged:
     """A GPU beside a Grace processor shares the processor's page tables (ATS); elsewhere each mode is a setting."""
     mode = None if gpu.absent("health", "addressing_mode") else gpu.text("health", "addressing_mode")
     if mode is None or not GRACE.search(gpu.text("name")):
-        return SKIP, None, "no Grace processor, or this driver does not report it"
-    return (PASS if mode == "ATS" else WARN, mode, f"addressing mode is {mode}, ATS is expected beside Grace")
+        return SKIP, "no-grace", None, "no Grace processor, or this driver does not report it"
+    return (PASS if mode == "ATS" else WARN, "off", mode, f"addressing mode is {mode}, ATS is expected beside Grace")
 
 
 def numa(readings: Evidence, expected: Evidence) -> Outcome:
     """The host knows which processors each card is next to, so that gpu-run can bind a training run to them."""
     nodes = readings.names("probe", "numa")
-    lost = []
+    lost, cards = [], []
     for gpu in readings.each("probe", "gpus"):
         node = gpu.at("numa_node").value
         if not isinstance(node, int) or isinstance(node, bool):
-            return unknown(f"the NUMA node of {gpu.pci_id('pci_id')} reads {node!r}")
+            return unknown("unreadable", f"the NUMA node of {gpu.pci_id('pci_id')} reads {node!r}")
         here = node if node >= 0 or len(nodes) != 1 else 0
         if str(here) not in nodes or not readings.matching(CPU_LIST, "CPUs", "probe", "numa", str(here), "cpus"):
             lost.append(f"{gpu.pci_id('pci_id')} says {node}")
+            cards.append(gpu.pci_id("pci_id"))
     if not nodes or not readings.each("probe", "gpus"):
-        return unknown("sysfs shows no NUMA node or no GPU")
+        return unknown("no-gpu", "sysfs shows no NUMA node or no GPU")
     if lost:
-        return warned("unknown", "one of " + ", ".join(nodes), f"NUMA node not known: {'; '.join(lost)}")
+        return warned(
+            "not-known",
+            "unknown",
+            "one of " + ", ".join(nodes),
+            f"NUMA node not known: {'; '.join(lost)}",
+            items=slots(cards),
+        )
     return passed("known", "known", f"{len(nodes)} NUMA nodes, the place of each card is known")
 
 

@@ -22,9 +22,14 @@ def pending(part: str, name: str) -> Rule:
 
     def rule(gpu: Evidence) -> Judged:
         if gpu.absent("health", name):
-            return SKIP, None, f"this driver or card does not repair its {part}"
+            return SKIP, "not-repaired", None, f"this driver or card does not repair its {part}"
         waits = gpu.flag("health", name)
-        return (FAIL if waits else PASS, "yes" if waits else "no", f"a repair of the {part} waits for a reset")
+        return (
+            FAIL if waits else PASS,
+            "pending",
+            "yes" if waits else "no",
+            f"a repair of the {part} waits for a reset",
+        )
 
     rule.__doc__ = f"No repair of the card's {part} is waiting for a reset; drivers from 570 on report this."
     return rule
@@ -33,39 +38,44 @@ def pending(part: str, name: str) -> Rule:
 def unrepairable(gpu: Evidence) -> Judged:
     """The driver does not call the card's memory beyond repair, which is final; drivers from 590 on report this."""
     if gpu.absent("health", "unrepairable_memory"):
-        return SKIP, None, "this driver or card does not report whether memory is beyond repair"
+        return SKIP, "not-reported", None, "this driver or card does not report whether memory is beyond repair"
     flag = gpu.flag("health", "unrepairable_memory")
-    return (FAIL if flag else PASS, "yes" if flag else "no", "the driver calls the memory beyond repair")
+    return (
+        FAIL if flag else PASS,
+        "beyond-repair",
+        "yes" if flag else "no",
+        "the driver calls the memory beyond repair",
+    )
 
 
 def dram(gpu: Evidence) -> Judged:
     """No uncorrected error in the card's memory over its lifetime; each one is repaired, so a few are history."""
     if gpu.absent("health", "dram_uncorrected_aggregate"):
-        return SKIP, None, "this card does not count errors of its memory, or not in this mode"
+        return SKIP, "not-counted", None, "this card does not count errors of its memory, or not in this mode"
     number = gpu.number("health", "dram_uncorrected_aggregate")
     words = f"{number} uncorrected errors over the card's life"
     if number >= limit("dram_uncorrected"):
-        return FAIL, number, words
-    return (WARN if number else PASS, number, words)
+        return FAIL, "uncorrected", number, words
+    return (WARN if number else PASS, "uncorrected", number, words)
 
 
 def spare_rows(gpu: Evidence) -> Judged:
     """Every bank of memory has spare rows left: without one, the next uncorrectable error there is a failed remap."""
     if gpu.absent("health", "spare_rows_none"):
-        return SKIP, None, "this card does not report how many spare rows its banks have"
+        return SKIP, "not-reported", None, "this card does not report how many spare rows its banks have"
     empty, low = gpu.number("health", "spare_rows_none"), gpu.number("health", "spare_rows_low")
     words = f"{empty} banks have no spare row, {low} have few"
     if empty:
-        return FAIL, empty, words
-    return (WARN if low else PASS, empty, words)
+        return FAIL, "none-left", empty, words
+    return (WARN if low else PASS, "few-left", empty, words)
 
 
 def slices(gpu: Evidence) -> Judged:
     """No MIG slice had an uncorrected error since the driver was loaded."""
     if gpu.absent("health", "mig_uncorrected_volatile"):
-        return SKIP, None, "not cut into MIG slices"
+        return SKIP, "no-mig", None, "not cut into MIG slices"
     number = gpu.number("health", "mig_uncorrected_volatile")
-    return (FAIL if number else PASS, number, f"{number} uncorrected errors in MIG slices")
+    return (FAIL if number else PASS, "uncorrected", number, f"{number} uncorrected errors in MIG slices")
 
 
 RESET_IT = "Stop what uses the card (fuser -v /dev/nvidia*), then run: nvidia-smi --gpu-reset -i {} ; or reboot."

@@ -44,11 +44,13 @@ def strikes(readings: Evidence, expected: Evidence) -> Outcome:
     record = readings.at("strikes").value
     if isinstance(record, dict) and isinstance(record.get("unreadable"), str):
         action = f"Run: mv {FILE} {FILE}.damaged ; a warranty claim needs that file; counting starts again"
-        return warned("damaged", BOOTS.value, f"strikes are not counted: {record['unreadable']}", action)
+        return warned(
+            "record-damaged", "damaged", BOOTS.value, f"strikes are not counted: {record['unreadable']}", action
+        )
     try:
         cards = parse_strikes(record)["cards"]
     except ValueError as error:
-        return unknown(f"the record of strikes is damaged: {error}", expected=BOOTS.value)
+        return unknown("record-damaged", f"the record of strikes is damaged: {error}", expected=BOOTS.value)
     if not cards:
         return passed(0, BOOTS.value, "no card has a strike")
     now = readings.text("moment", "time")
@@ -56,7 +58,9 @@ def strikes(readings: Evidence, expected: Evidence) -> Outcome:
     found = [(card, _recent(card, now)) for card in cards if _may_be_here(card, here)]
     worn = [(card, boots) for card, boots in found if boots >= BOOTS.value]
     if worn:
-        return warned(worn[0][1], BOOTS.value, "; ".join(_sentence(card, boots) for card, boots in worn))
+        words = "; ".join(_sentence(card, boots) for card, boots in worn)
+        items = [card["pci_id"] for card, _boots in worn]
+        return warned("fails-again", worn[0][1], BOOTS.value, words, items=items)
     most = max([boots for _card, boots in found] or [0])
     return passed(most, BOOTS.value, f"no card failed in {BOOTS.value} boots of the last {DAYS.value} days")
 

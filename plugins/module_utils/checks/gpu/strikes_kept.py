@@ -117,7 +117,8 @@ def occurrences(
         of_a_card = record["id"].startswith("gpu.") and record["id"] not in SET_UP or record["id"] in CARD_CHECKS
         if failed and of_a_card:
             message = (record.get("waived") or record).get("message", "")
-            found += [(card, record["id"], message) for card in cards_in(message) if card in known]
+            cards = [card for item in record.get("items", []) for card in cards_in(item)]
+            found += [(card, record["id"], message) for card in dict.fromkeys(cards) if card in known]
     for name, event, event_id, bad in waivable_events.failing(readings, expectations, CHECKS):
         address = address_of(event.get("pci_id"))
         if address and (address in known or name in CHECK_OF):

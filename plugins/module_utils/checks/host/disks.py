@@ -2,6 +2,7 @@
 """Check of the disks' health."""
 
 from ...readings.attempt import attempt, for_root
+from ...readings.disk_names import disk_name
 from ...verdict.by_hand import MACHINE, Hand
 from ...verdict.check import (
     FAIL,
@@ -33,32 +34,39 @@ def disks(readings: Evidence, expected: Evidence) -> Outcome:
     says what would be needed.
     """
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     if readings.absent("disks"):
-        return skipped("this node has no disk of its own: virtual disks belong to their host")
+        return skipped("no-disk", "this node has no disk of its own: virtual disks belong to their host")
     bad, worn, unasked, found = [], [], [], readings.each("disks")
+    failing, old = [], []
     for disk in found:
         name = disk.text("name")
         state = disk.text("state")
         if state not in LIVE:
             bad.append(f"the kernel reports {name} as {state}")
+            failing.append(name)
         elif disk.absent("health"):
             unasked.append(name)
         elif not disk.flag("health", "passed"):
             bad.append(f"{name} reports that it is failing")
+            failing.append(name)
         elif name.startswith("nvme"):
             # An NVMe disk's own log must report these; SATA and SAS disks do not have them.
             warning, used = disk.number("health", "critical_warning"), disk.number("health", "percentage_used")
             bad += [f"{name} warns: critical warning {warning}"] if warning else []
+            failing += [name] if warning else []
+            old += [name] if used >= WORN_PERCENT else []
             worn += [f"{name} has used {used} % of its life"] if used >= WORN_PERCENT else []
     if bad:
-        return failed(len(bad), 0, "; ".join(bad))
+        return failed("failing", len(bad), 0, "; ".join(bad), items=[disk_name(name) for name in failing])
     if worn:
-        return warned(len(worn), 0, "; ".join(worn))
+        return warned("worn", len(worn), 0, "; ".join(worn), items=[disk_name(name) for name in old])
     if unasked:
-        return skipped(f"the kernel can access {', '.join(unasked)}; smartctl, which reports more, is not installed")
+        return skipped(
+            "not-asked", f"the kernel can access {', '.join(unasked)}; smartctl, which reports more, is not installed"
+        )
     if not found:
-        return unknown("no disk was checked")
+        return unknown("nothing-checked", "no disk was checked")
     return passed(0, 0, f"{len(found)} disks report that they are healthy")
 
 

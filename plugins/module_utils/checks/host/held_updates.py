@@ -23,21 +23,24 @@ def held_updates(readings: Evidence, expected: Evidence) -> Outcome:
     without lists of packages is skipped, and so is one whose lists are old and name none.
     """
     if readings.absent("held_updates"):
-        return skipped("neither dnf nor apt holds a package at a version")
+        return skipped("none-held", "neither dnf nor apt holds a package at a version")
     manager = readings.one_of(tuple(REFRESH), "held_updates", "manager")
     if readings.absent("held_updates", "updates"):
-        return skipped(f"the package manager has no lists to look into; '{REFRESH[manager]}' fetches them")
+        return skipped("no-lists", f"the package manager has no lists to look into; '{REFRESH[manager]}' fetches them")
     found = [(one.text("package"), one.text("advisory")) for one in readings.each("held_updates", "updates")]
     if found:
         words = ", ".join(f"{package}: {advisory}" for package, advisory in found[:MOST_NAMES])
         more = f", and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
-        return warned(len(found), 0, f"held back: {words}{more}")
+        return warned("held", len(found), 0, f"held back: {words}{more}")
     if readings.absent("held_updates", "days"):
-        return skipped(f"how old the package manager's lists are is not known; '{REFRESH[manager]}' fetches new ones")
+        return skipped(
+            "age-unknown",
+            f"how old the package manager's lists are is not known; '{REFRESH[manager]}' fetches new ones",
+        )
     days = readings.number("held_updates", "days")
     if days > LIMIT_DAYS:
         text = "nothing newer is known than {} days ago (limit {}); '{}' fetches newer lists"
-        return skipped(text.format(days, LIMIT_DAYS, REFRESH[manager]))
+        return skipped("lists-old", text.format(days, LIMIT_DAYS, REFRESH[manager]))
     return passed(0, 0, f"no security update is known for the packages that are held, from lists of {days} days ago")
 
 

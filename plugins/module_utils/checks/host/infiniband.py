@@ -20,7 +20,7 @@ FLAPS = 5
 def infiniband(readings: Evidence, expected: Evidence) -> Outcome:
     """Every port of an RDMA adapter is active, and went down fewer than five times since it was set up."""
     if readings.absent("infiniband"):
-        return skipped("this node has no InfiniBand or RoCE adapter")
+        return skipped("no-adapter", "this node has no InfiniBand or RoCE adapter")
     ports = readings.each("infiniband")
     bad, rates = [], []
     for port in ports:
@@ -31,10 +31,10 @@ def infiniband(readings: Evidence, expected: Evidence) -> Outcome:
         elif downs >= FLAPS:
             bad.append(f"{name} went down {downs} times")
     if not ports:
-        return unknown("the adapters show no port")
+        return unknown("no-port", "the adapters show no port")
     value = ", ".join(sorted(set(rates)))
     if bad:
-        return warned(value, "active", "; ".join(bad))
+        return warned("not-active", value, "active", "; ".join(bad))
     return passed(value, "active", f"{len(ports)} ports are active: {value}")
 
 

@@ -23,14 +23,14 @@ def repositories(readings: Evidence, expected: Evidence) -> Outcome:
     It is a WARN if another source, or a setting for all of them, lets in what nobody has signed.
     """
     if readings.absent(NAME):
-        return skipped("nobody has said which repositories this node relies on")
+        return skipped("not-known", "nobody has said which repositories this node relies on")
     manager = readings.one_of(MANAGERS, NAME, "manager")
     problems, weak = readings.each(NAME, "problems"), readings.each(NAME, "weak")
     if problems:
-        return failed(len(problems), 0, f"{manager} does not use what was configured: {_words(problems)}")
+        return failed("not-used", len(problems), 0, f"{manager} does not use what was configured: {_words(problems)}")
     if weak:
         action = "Have its packages or its metadata signed and checked, or switch it off; the site decides about these."
-        return warned(len(weak), 0, f"{manager} takes what nobody has signed: {_words(weak)}", action)
+        return warned("not-signed", len(weak), 0, f"{manager} takes what nobody has signed: {_words(weak)}", action)
     names = [one.text() for one in readings.each(NAME, "relied")]
     return passed(0, 0, f"{manager} uses {', '.join(names) or 'none of them'} as configured")
 
@@ -50,17 +50,19 @@ def repository_files(readings: Evidence, expected: Evidence) -> Outcome:
     """
     # Level quick has no such reading, and that is no fault of the node.
     if isinstance(readings.value, dict) and readings.value.get(NAME):
-        return skipped("the package manager itself was asked: host.repositories")
+        return skipped("asked-elsewhere", "the package manager itself was asked: host.repositories")
     if readings.absent(FILES):
-        return skipped("no verification has asked the package manager about its repositories yet")
+        return skipped("not-asked", "no verification has asked the package manager about its repositories yet")
     now, then = (set(_digests(readings.at(FILES, name))) for name in ("now", "then"))
     changed = sorted({path for path, _digest in now ^ then})
     if changed:
         more = f" and {len(changed) - MOST} more" if len(changed) > MOST else ""
-        return warned(len(changed), 0, f"changed since the last verification: {', '.join(changed[:MOST])}{more}")
+        return warned(
+            "changed", len(changed), 0, f"changed since the last verification: {', '.join(changed[:MOST])}{more}"
+        )
     problems = readings.each(FILES, "problems")
     if problems:
-        return failed(len(problems), 0, f"as the last verification found: {_words(problems)}", REPAIR)
+        return failed("as-verified", len(problems), 0, f"as the last verification found: {_words(problems)}", REPAIR)
     return passed(0, 0, f"{len(now)} files are as they were at the last verification")
 
 

@@ -31,14 +31,15 @@ def services(readings: Evidence, expected: Evidence) -> Outcome:
     wanted = [name.text() for name in expected.each("services")]
     if not own and not wanted:
         return skipped(
-            "this node has no unit of the toolkit, and the inventory names no service (verify_expected_services)"
+            "none",
+            "this node has no unit of the toolkit, and the inventory names no service (verify_expected_services)",
         )
     down = [f"{unit} is {state}" for unit, state in named if state != ACTIVE]
     down += [f"the state of {name} was not read" for name in wanted if name not in [unit for unit, _state in named]]
     if down:
         names = " ".join([unit for unit, state in named if state != ACTIVE])
         action = "Run: systemctl unmask {0} ; systemctl enable --now {0} ; their log: journalctl -u {0}"
-        return failed(len(down), 0, "; ".join(down), action.format(names) if names else "")
+        return failed("down", len(down), 0, "; ".join(down), action.format(names) if names else "")
     odd = []
     for row in own:
         unit, state, switched = row.one_of(UNITS, "unit"), row.one_of(STATES, "active"), row.wish("enabled")
@@ -49,7 +50,7 @@ def services(readings: Evidence, expected: Evidence) -> Outcome:
         elif unit != ENDS_AS_THE_NODE_IS and state == "failed":
             odd.append(f"{unit} has failed")
     if odd:
-        return warned(len(odd), 0, "; ".join(odd))
+        return warned("odd", len(odd), 0, "; ".join(odd))
     return passed(0, 0, f"{len(own) + len(named)} units are as they should be")
 
 

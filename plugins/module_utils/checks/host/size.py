@@ -36,9 +36,9 @@ def size(readings: Evidence, expected: Evidence) -> Outcome:
     """Sockets and logical processors are exactly, memory and swap within 5 %, what the inventory expects."""
     wishes = {name: expected.number("host", name) for name in expected.names("host")}
     if not wishes:
-        return skipped("the inventory does not say how large this node is (verify_expected_host)")
+        return skipped("not-asked", "the inventory does not say how large this node is (verify_expected_host)")
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     wrong = []
     for name, wanted in sorted(wishes.items()):
         if name in COUNTED:
@@ -52,7 +52,7 @@ def size(readings: Evidence, expected: Evidence) -> Outcome:
         if not fits:
             wrong.append(f"{name}: {found:g} instead of {wanted}")
     if wrong:
-        return failed(len(wishes) - len(wrong), len(wishes), "; ".join(wrong))
+        return failed("too-small", len(wishes) - len(wrong), len(wishes), "; ".join(wrong))
     words = ", ".join(f"{name} {wanted}" for name, wanted in sorted(wishes.items()))
     return passed(len(wishes), len(wishes), words)
 

@@ -72,7 +72,7 @@ def disk_space(readings: Evidence, expected: Evidence) -> Outcome:
     """/, /boot, /var, /opt/gpuwright and the folders of data and runs each have their own minimum of free space."""
     found, others = rows(readings)
     if not found + others:
-        return unknown("no file system was checked")
+        return unknown("nothing-checked", "no file system was checked")
 
     def judge(row: Evidence) -> Tuple[int, int]:
         floor, free = FLOORS[row.text("use")], row.number("free_mib")
@@ -84,10 +84,10 @@ def disk_space(readings: Evidence, expected: Evidence) -> Outcome:
     words = f"{free} MiB free on {place(row)}"
     floor = FLOORS[row.text("use")]
     if rank == 2:
-        return failed(free, floor.warn, words, largest(row))
+        return failed("full", free, floor.warn, words, largest(row), items=(row.text("mount"),))
     ask(others)
     if rank == 1:
-        return warned(free, floor.warn, words, largest(row))
+        return warned("nearly-full", free, floor.warn, words, largest(row), items=(row.text("mount"),))
     return passed(free, floor.warn, words)
 
 
@@ -97,7 +97,7 @@ def inodes(readings: Evidence, expected: Evidence) -> Outcome:
     fixed = [row for row in found if not row.absent("free_inodes")]
     if not fixed:
         ask(others)
-        return skipped("no file system that was checked has a fixed number of files")
+        return skipped("no-fixed-number", "no file system that was checked has a fixed number of files")
 
     def judge(row: Evidence) -> Tuple[int, int]:
         free = row.number("free_inodes")
@@ -110,13 +110,13 @@ def inodes(readings: Evidence, expected: Evidence) -> Outcome:
         row.text("mount")
     )
     if rank == 2:
-        return failed(0, FREE_INODES_GOOD, words, action)
+        return failed("full", 0, FREE_INODES_GOOD, words, action, items=(row.text("mount"),))
     ask(others)
     if rank == 1:
-        return warned(free, FREE_INODES_GOOD, words, action)
+        return warned("nearly-full", free, FREE_INODES_GOOD, words, action, items=(row.text("mount"),))
     without = [row.text("folder") for row in found if row not in fixed]
     if without:
-        return skipped(f"no fixed number of files on {', '.join(without)}")
+        return skipped("no-fixed-number", f"no fixed number of files on {', '.join(without)}")
     return passed(free, FREE_INODES_GOOD, words)
 
 
@@ -130,9 +130,22 @@ def writable(readings: Evidence, expected: Evidence) -> Outcome:
             action = (
                 "See why: journalctl -k -b | grep -i remount ; then check the file system and: mount -o remount,rw {}"
             )
-            return failed("read-only", "writable", place(row) + " is read-only", action.format(row.text("mount")))
+            return failed(
+                "read-only",
+                "read-only",
+                "writable",
+                place(row) + " is read-only",
+                action.format(row.text("mount")),
+                items=(row.text("mount"),),
+            )
         if not row.flag("there"):
-            return failed("missing", "writable", f"there is no folder {row.text('folder')}")
+            return failed(
+                "missing",
+                "missing",
+                "writable",
+                f"there is no folder {row.text('folder')}",
+                items=(row.text("folder"),),
+            )
     ask(others)
     return passed("writable", "writable", "the system and training runs can write")
 

@@ -42,7 +42,14 @@ def environment(readings: Evidence, expected: Evidence) -> Outcome:
     bad = sorted(names.intersection(BAD_VARIABLES))
     if bad:
         action = "Run: sed -i -E '/^ *({}) *=/d' /etc/environment ; then log in again."
-        return warned(", ".join(bad), "none", f"set for all users: {', '.join(bad)}", action.format("|".join(bad)))
+        return warned(
+            "set-for-all",
+            ", ".join(bad),
+            "none",
+            f"set for all users: {', '.join(bad)}",
+            action.format("|".join(bad)),
+            items=bad,
+        )
     return passed("none", "none", "nothing that interferes with CUDA programs")
 
 
@@ -56,10 +63,10 @@ def in_container(readings: Evidence) -> str:
 def clock_source(readings: Evidence, expected: Evidence) -> Outcome:
     """The kernel reads time from a fast clock; a slow one (hpet, acpi_pm) slows down programs that read it often."""
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     value = readings.text("host", "clock_source")
     if value not in GOOD_CLOCKS:
-        return warned(value, "tsc", f"the clock source is {value}")
+        return warned("other-source", value, "tsc", f"the clock source is {value}")
     return passed(value, "tsc", f"the clock source is {value}")
 
 
@@ -69,16 +76,18 @@ def governor(readings: Evidence, expected: Evidence) -> Outcome:
     Others slow down the thread that feeds the GPU between steps.
     """
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     if readings.absent("host", "governors"):
-        return skipped("the kernel does not scale frequencies here, as in most virtual machines")
+        return skipped("not-scaled", "the kernel does not scale frequencies here, as in most virtual machines")
     names = [name.text() for name in readings.each("host", "governors")]
     chosen = tuned_to(readings, "cpu_governor")
     wanted = chosen or "performance"
     why = ", as set in system_tuning" if chosen else ""
     if names != [wanted]:
         action = SET_GOVERNOR.format(wanted) if not chosen else TUNE
-        return warned(", ".join(names), wanted, f"governor: {', '.join(names)} instead of {wanted}{why}", action)
+        return warned(
+            "other-governor", ", ".join(names), wanted, f"governor: {', '.join(names)} instead of {wanted}{why}", action
+        )
     return passed(wanted, wanted, f"all processors run with {wanted}{why}")
 
 
@@ -87,7 +96,7 @@ def blocked_tasks(readings: Evidence, expected: Evidence) -> Outcome:
     names = [name.text() for name in readings.each("host", "blocked_tasks", "nvidia")]
     others = readings.each("host", "blocked_tasks", "others")
     if names:
-        return warned(", ".join(names), "none", f"in uninterruptible sleep: {', '.join(names)}")
+        return warned("hanging", ", ".join(names), "none", f"in uninterruptible sleep: {', '.join(names)}", items=names)
     # Other tasks wait for disks, which is normal.
     return passed("none", "none", f"no task of the driver hangs ({len(others)} others wait for disks)")
 

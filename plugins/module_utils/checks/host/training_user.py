@@ -21,22 +21,22 @@ def training_user(readings: Evidence, expected: Evidence) -> Outcome:
     """Training runs use an account that cannot log in: no shell, locked password, in no administrators' group."""
     name = expected.text("training_user")
     if readings.absent("training_user"):
-        return failed("missing", name, f"there is no local user {name}")
+        return failed("missing", "missing", name, f"there is no local user {name}")
     user = readings.at("training_user")
     if user.number("uid") == 0:
-        return failed("uid 0", name, f"{name} is root")
+        return failed("is-root", "uid 0", name, f"{name} is root")
     shell = user.wish("shell")
     if shell not in NO_LOGIN_SHELLS:
-        return failed(shell, "nologin", f"{name} has the shell {shell or '/bin/sh'}")
+        return failed("may-log-in", shell, "nologin", f"{name} has the shell {shell or '/bin/sh'}")
     groups = {group.text() for group in user.each("groups")}
     powers = sorted(groups.intersection(ADMINISTRATORS))
     if not groups:
-        return unknown(f"{name} is in no group that has a name")
+        return unknown("no-group", f"{name} is in no group that has a name")
     if powers:
-        return failed(", ".join(powers), "no power", f"{name} is in the group {', '.join(powers)}")
+        return failed("has-powers", ", ".join(powers), "no power", f"{name} is in the group {', '.join(powers)}")
     password = user.text("password")
     if password != "locked":
-        return failed("password " + password, "locked", f"the password of {name} is not locked")
+        return failed("has-password", "password " + password, "locked", f"the password of {name} is not locked")
     return passed(name, name, f"{name} cannot log in")
 
 

@@ -29,17 +29,18 @@ def tuned_to(readings: Evidence, name: str) -> str:
 def tuning(readings: Evidence, expected: Evidence) -> Outcome:
     """Every setting that was applied is still in force; tuned, sysctl.d, a reboot or a person may have changed it."""
     if readings.absent("tuning"):
-        return skipped("this node is not tuned: /etc/gpuwright/tuning.json is not there")
+        return skipped("not-tuned", "this node is not tuned: /etc/gpuwright/tuning.json is not there")
     rows = readings.each("tuning")
     if not rows:
-        return unknown("tuning.json holds no setting", action=ACTION)
-    different = []
+        return unknown("empty", "tuning.json holds no setting", action=ACTION)
+    different, names = [], []
     for row in rows:
         name, wanted, found = row.one_of(sorted(BY_NAME), "name"), row.text("wanted"), row.text("found")
         if found != wanted:
             different.append(f"{name}: found {found}, wanted {wanted}")
+            names.append(name)
     if different:
-        return warned(len(different), 0, "; ".join(different))
+        return warned("different", len(different), 0, "; ".join(different), items=names)
     return passed(0, 0, f"{len(rows)} settings are as they were set")
 
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared by the checks of the kernel's log: events with each value checked, and what an incomplete log allows."""
 
-from typing import List, Tuple
+from typing import Iterable, List, Sequence, Tuple
 
+from ...readings.disk_names import disk_name
 from ...verdict.check import REMEDIES, Outcome, passed, unknown, warned
 from ...verdict.evidence import Evidence
-from .event_names import Event
+from .event_names import Event, address_of
 
 NO_LOG = "this node is a container and its host shows it no kernel log; look on the host: journalctl -k -b"
 LOOK = "Read it: journalctl -k -b"
@@ -28,6 +29,12 @@ def events_of(readings: Evidence, name: str) -> List[Event]:
     ]
 
 
+def places(events: Iterable[Event]) -> List[str]:
+    """The items of a finding about these events: cards by their address, disks by their name, else as the log says."""
+    where = sorted({event.pci_id for event in events} - {"host"})
+    return [address_of(place) or disk_name(place) for place in where]
+
+
 def worst(remedies: List[str]) -> int:
     """The position of the strongest remedy; the others are then covered, too."""
     return max(range(len(remedies)), key=lambda index: REMEDIES.index(remedies[index]) if remedies[index] else -1)
@@ -41,18 +48,18 @@ def closed_words(closed: List[Tuple[str, str]]) -> str:
     return f"; {closed[0][0]}{more} is over: {closed[0][1]}"
 
 
-def quiet(readings: Evidence, words: str, acknowledged: bool = False) -> Outcome:
-    """Nothing is open: PASS if the log is complete and reaches back to the boot."""
+def quiet(readings: Evidence, words: str, acknowledged: Sequence[Event] = ()) -> Outcome:
+    """Nothing is open: PASS if the log is complete and reaches back to the boot; only root closed `acknowledged`."""
     if not readings.flag("kernel_log", "whole"):
         return cut()
     if not readings.number("kernel_log", "lines"):
-        return unknown("the kernel's log is empty", expected="none", action=LOOK)
+        return unknown("log-empty", "the kernel's log is empty", expected="none", action=LOOK)
     if not readings.flag("kernel_log", "from_boot"):
-        return warned("late", "none", f"{words}, but the log does not reach back to the boot", KEEP)
+        return warned("log-late", "late", "none", f"{words}, but the log does not reach back to the boot", KEEP)
     if acknowledged:
-        return warned("acknowledged", "none", words)
+        return warned("acknowledged", "acknowledged", "none", words, items=places(acknowledged))
     return passed("none", "none", words)
 
 
 def cut() -> Outcome:
-    return unknown("the kernel's log is longer than what is read of it", expected="none", action=LOOK)
+    return unknown("log-cut", "the kernel's log is longer than what is read of it", expected="none", action=LOOK)

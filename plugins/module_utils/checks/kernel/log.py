@@ -26,7 +26,7 @@ from ...verdict.evidence import (
     Unreadable,
 )
 from .event_names import Event, event_id
-from .evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, closed_words, cut, events_of, quiet, worst
+from .evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, closed_words, cut, events_of, places, quiet, worst
 
 
 def finding(check_id: str, doc: str, silence: str, action: str) -> Judge:
@@ -34,7 +34,7 @@ def finding(check_id: str, doc: str, silence: str, action: str) -> Judge:
 
     def look(readings: Evidence, expected: Evidence) -> Outcome:
         if readings.absent("kernel_log"):
-            return skipped(NO_LOG)
+            return skipped("no-log", NO_LOG)
         events = []
         for event in events_of(readings, "findings"):
             row = about(event.kind)
@@ -50,14 +50,29 @@ def finding(check_id: str, doc: str, silence: str, action: str) -> Judge:
         bad = [triple for triple in standing if triple[1] == UNCORRECTED]
         if bad:
             event, _kind, remedy = bad[worst([triple[2] for triple in bad])]
-            return failed(event.times, 0, _sentence(check_id, event, len(bad)), _filled(action, event), remedy)
+            return failed(
+                "happened",
+                event.times,
+                0,
+                _sentence(check_id, event, len(bad)),
+                _filled(action, event),
+                remedy,
+                items=places([triple[0] for triple in bad]),
+            )
         if not readings.flag("kernel_log", "whole"):
             return cut()
         if standing:
             event = standing[0][0]
-            return warned(event.times, 0, _sentence(check_id, event, len(standing)), _filled(action, event))
+            return warned(
+                "happened",
+                event.times,
+                0,
+                _sentence(check_id, event, len(standing)),
+                _filled(action, event),
+                items=places([triple[0] for triple in standing]),
+            )
         closed = [(event_id(check_id, event), event.closed_by) for event, _kind, _remedy in events]
-        acknowledged = any(words.startswith(ACKNOWLEDGED) for _name, words in closed)
+        acknowledged = [event for event, _kind, _remedy in events if event.closed_by.startswith(ACKNOWLEDGED)]
         return quiet(readings, silence + closed_words(closed), acknowledged)
 
     look.__doc__ = doc
@@ -89,16 +104,16 @@ def _of_gpu(readings: Evidence, event: Event) -> str:
 def log_whole(readings: Evidence, expected: Evidence) -> Outcome:
     """The log is all that the kernel wrote since the boot: nothing dropped, suppressed or missed (WARN: how many)."""
     if readings.absent("kernel_log"):
-        return skipped(NO_LOG)
+        return skipped("no-log", NO_LOG)
     lost = [event for event in events_of(readings, "findings") if (about(event.kind) or ("", ""))[1] == LOST]
     if not readings.flag("kernel_log", "whole"):
         return cut()
     if not readings.number("kernel_log", "lines"):
-        return unknown("the kernel's log is empty", expected="none", action=LOOK)
+        return unknown("log-empty", "the kernel's log is empty", expected="none", action=LOOK)
     if lost:
         number = sum(event.times for event in lost)
         words = f"{number} kernel messages are missing: {lost[0].text}"
-        return warned(number, 0, words)
+        return warned("log-gaps", number, 0, words)
     return quiet(readings, "the log is complete")
 
 

@@ -11,7 +11,7 @@ from ...verdict.by_hand import ERRORS_END, MACHINE, NODE, Hand
 from ...verdict.check import FAIL, POWER_CYCLE, QUICK, RESET, Check, Judge, Outcome, failed, skipped, warned
 from ...verdict.evidence import Evidence, Unreadable
 from .event_names import Event, event_id, filled
-from .evidence import ACKNOWLEDGED, LOOK, NO_LOG, closed_words, cut, events_of, quiet, worst
+from .evidence import ACKNOWLEDGED, LOOK, NO_LOG, closed_words, cut, events_of, places, quiet, worst
 
 XID_TABLE = "https://docs.nvidia.com/deploy/xid-errors"
 FABRIC = "Restart nvidia-fabricmanager when no GPU is in use: systemctl restart nvidia-fabricmanager"
@@ -29,7 +29,7 @@ def xid(readings: Evidence, expected: Evidence) -> Outcome:
     None has closed is only counted. /etc/gpuwright/xid.yml overrides rows, not that of a lost GPU.
     """
     if readings.absent("kernel_log"):
-        return skipped(NO_LOG)
+        return skipped("no-log", NO_LOG)
     overrides = overrides_of(readings)
     pairs = [(event, judge_xid(event.code, event.text, event.times, overrides or ())) for event in xids_of(readings)]
     return _outcome(readings, "xid", _companions(readings, pairs), overrides, "no Xid since the boot")
@@ -41,7 +41,7 @@ def sxid(readings: Evidence, expected: Evidence) -> Outcome:
     The severity in the line itself decides. A reload of the driver closes it.
     """
     if readings.absent("kernel_log"):
-        return skipped(NO_LOG)
+        return skipped("no-log", NO_LOG)
     overrides = overrides_of(readings)
     pairs = [(event, judge_sxid(event.code, event.text, overrides or ())) for event in events_of(readings, "sxids")]
     return _outcome(readings, "sxid", pairs, overrides, "no SXid since the boot")
@@ -53,8 +53,8 @@ def gpu_lost(readings: Evidence, expected: Evidence) -> Outcome:
     Nothing closes it before the next boot: no reset, no reload of the driver, no override, no acknowledgement.
     """
     if readings.absent("kernel_log"):
-        return skipped(NO_LOG)
-    xids = [event for event in xids_of(readings) if event.code == GPU_LOST or LOST_WORDS in event.text]
+        return skipped("no-log", NO_LOG)
+    xids = [event for event in xids_of(readings) if _is_lost(event)]
     said = [event for event in events_of(readings, "findings") if event.kind == "gpu_lost"]
     lost = [(event, event_id("kernel.xid", event)) for event in xids]
     lost += [(event, event_id("kernel.gpu_lost", event)) for event in said]
@@ -63,7 +63,7 @@ def gpu_lost(readings: Evidence, expected: Evidence) -> Outcome:
     event, name = lost[0]
     cards = ", ".join(sorted({event.pci_id for event, _name in lost}))
     message = f"{cards} fell off the bus ({event.times} times; {event.text}; event {name})"
-    return failed(cards, "none", message)
+    return failed("lost", cards, "none", message, items=places([event for event, _name in lost]))
 
 
 def xids_of(readings: Evidence) -> List[Event]:
@@ -103,23 +103,42 @@ def _outcome(readings: Evidence, kind: str, pairs: List[Pair], overrides: Rows, 
     if bad:
         event, found = bad[worst([judged.remedy for _event, judged in bad])]
         message = _sentence(kind, (event, found), len(bad)) + _refused(kind, bad, overrides) + rest
-        return failed(_codes(bad), "none", message, filled(found.action, "kernel." + kind, event), found.remedy)
+        return failed(
+            code_of(bad),
+            _codes(bad),
+            "none",
+            message,
+            filled(found.action, "kernel." + kind, event),
+            found.remedy,
+            items=places([event for event, _found in bad]),
+        )
     if not readings.flag("kernel_log", "whole"):
         return cut()
     odd = [pair for pair in standing if pair[1].kind == WARN]
     if odd:
         return warned(
+            code_of(odd),
             _codes(odd),
             "none",
             _sentence(kind, odd[0], len(odd)) + rest,
             filled(odd[0][1].action, "kernel." + kind, odd[0][0]),
+            items=places([event for event, _found in odd]),
         )
     if overrides is None:
         raise Unreadable("readings.xid_policy was not read", "readings.xid_policy")
     remarks = [pair for pair in standing if pair[1].kind == HARMLESS]
     words = f"no event that needs an action ({_short(remarks[0])})" if remarks else nothing
-    acknowledged = any(event.closed_by.startswith(ACKNOWLEDGED) for event in ended)
+    acknowledged = [event for event in ended if event.closed_by.startswith(ACKNOWLEDGED)]
     return quiet(readings, words + rest, acknowledged)
+
+
+def code_of(pairs: List[Pair]) -> str:
+    """ "lost" if each of these events says that a card has fallen off the bus, "asks" if one asks for anything else."""
+    return "lost" if all(_is_lost(event) for event, _found in pairs) else "asks"
+
+
+def _is_lost(event: Event) -> bool:
+    return event.code == GPU_LOST or LOST_WORDS in event.text
 
 
 def _codes(pairs: List[Pair]) -> str:

@@ -17,7 +17,7 @@ from ...verdict.evidence import (
     Unreadable,
 )
 from ..host.system import in_container
-from ..smoke.training import why_not_run
+from ..smoke.training import why_not_code, why_not_run
 
 NO_LIMIT = "infinity"
 MEMLOCK_MIB = 16384
@@ -31,10 +31,10 @@ def limits(readings: Evidence, expected: Evidence) -> Outcome:
     gives it.
     """
     if in_container(readings):
-        return skipped(in_container(readings))
+        return skipped("in-container", in_container(readings))
     busy = why_not_run(readings)
     if busy and "limits" not in readings.at("smoke").value:
-        return skipped(busy)
+        return skipped(why_not_code(readings), busy)
     memory, files = (readings.text("smoke", "limits", name) for name in ("memlock", "files"))
     low = []
     if memory != NO_LIMIT and count(memory) < MEMLOCK_MIB * 1048576:
@@ -42,7 +42,7 @@ def limits(readings: Evidence, expected: Evidence) -> Outcome:
     if files != NO_LIMIT and count(files) < FILES:
         low.append(f"{files} open files")
     if low:
-        return warned(", ".join(low), "no limit", f"training runs are limited to {' and '.join(low)}")
+        return warned("limited", ", ".join(low), "no limit", f"training runs are limited to {' and '.join(low)}")
     return passed(memory, "no limit", f"pinned memory: {memory}, open files: {files}")
 
 

@@ -21,13 +21,13 @@ from ..framework.files import TRAINER, damage
 def trainer_installed(readings: Evidence, expected: Evidence) -> Outcome:
     """The trainer package can be imported by the venv's Python, and its files are as they were installed."""
     if readings.absent("venv"):
-        return failed("no venv", "ok", f"there is no venv at {expected.wish('venv')}")
+        return failed("no-environment", "no venv", "ok", f"there is no venv at {expected.wish('venv')}")
     result = readings.text("venv", "imports", "gan_trainer")
     if result != "ok":
-        return failed(result, "ok", f"import gan_trainer: {result}")
+        return failed("cannot-import", result, "ok", f"import gan_trainer: {result}", items=("gan_trainer",))
     damaged, words = damage(readings)
     if TRAINER in damaged:
-        return failed("damaged", "ok", words if TRAINER in words else f"files of {TRAINER} are damaged")
+        return failed("damaged", "damaged", "ok", words if TRAINER in words else f"files of {TRAINER} are damaged")
     version = readings.version("venv", "versions", "gan_trainer")
     return passed(version, "importable", f"gan_trainer {version}")
 
@@ -51,11 +51,25 @@ def permissions(readings: Evidence, expected: Evidence) -> Outcome:
     if missing:
         more = f"; {words}" if number or examples else ""
         lack = f"missing: {', '.join(missing)}{more}"
-        return failed(len(missing), 0, lack, "Run: ansible-playbook site.yml")
+        return failed(
+            "missing-and-unsafe" if more else "missing",
+            len(missing),
+            0,
+            lack,
+            "Run: ansible-playbook site.yml",
+            items=missing,
+        )
     if number or examples:
-        return failed(number, 0, words, close_again([example.partition(": ")[0] for example in examples]))
+        return failed(
+            "unsafe",
+            number,
+            0,
+            words,
+            close_again([example.partition(": ")[0] for example in examples]),
+            items=tuple(example.partition(": ")[0] for example in examples),
+        )
     if not looked_at:
-        return unknown("no file was checked")
+        return unknown("nothing-checked", "no file was checked")
     return passed(0, 0, f"{looked_at} files, which only root can change")
 
 

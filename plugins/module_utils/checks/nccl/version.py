@@ -21,9 +21,11 @@ def nccl_version(readings: Evidence, expected: Evidence) -> Outcome:
     """The library that programs load is of the planned version."""
     wanted = expected.wish("plan", "nccl", "version")
     if not wanted:
-        return skipped("the plan installs no NCCL beside the one in PyTorch")
+        return skipped("not-planned", "the plan installs no NCCL beside the one in PyTorch")
     if readings.absent("nccl", "library"):
-        return failed("none", wanted, "the library of NCCL is not there", reinstall(readings, NCCL, "system_cuda"))
+        return failed(
+            "missing", "none", wanted, "the library of NCCL is not there", reinstall(readings, NCCL, "system_cuda")
+        )
     return compare_version("NCCL", readings.version("nccl", "library"), wanted)
 
 

@@ -5,7 +5,7 @@ A model without a published floor is SKIP with the measured value, never PASS: w
 """
 
 import functools
-from typing import Callable, List, Tuple
+from typing import Callable, List, Optional, Tuple
 
 from ...gpu import floors
 from ...verdict.by_hand import FAST, MACHINE, RESEATED, Hand
@@ -26,6 +26,7 @@ from ...verdict.check import (
     passed,
     skipped,
     unknown,
+    unnamed,
     warned,
 )
 from ...verdict.evidence import Evidence
@@ -44,19 +45,21 @@ WRONG_NODE = "Compare nvidia-smi topo -m with the server's manual; switch on ACP
 Measured = Callable[[Evidence, List[Evidence]], Outcome]
 
 
-def devices_of(readings: Evidence, expected: Evidence) -> Tuple[List[Evidence], str, str]:
-    """(devices, reason to skip, reason to doubt): the measured GPUs, and why there are none or too few."""
+def devices_of(readings: Evidence, expected: Evidence) -> Tuple[List[Evidence], Optional[Outcome]]:
+    """(devices, outcome): the measured GPUs, or why there are none or too few."""
     performance = readings.at("performance")
     busy = [who.text() for who in performance.each("busy")]
     if busy:
-        return [], f"the GPUs are in use, and only idle ones are measured: {'; '.join(busy)}", ""
+        words = f"the GPUs are in use, and only idle ones are measured: {'; '.join(busy)}"
+        return [], skipped("busy", words)
     devices = performance.each("devices")
     if [device for device in devices if device.device("device") == "cpu"]:
-        return [], ON_CPU, ""
+        return [], skipped("on-cpu", ON_CPU)
     wanted = expected.number("gpu_count")
     if len(devices) != wanted:
-        return [], "", f"{len(devices)} of {wanted} GPUs were measured"
-    return devices, "", ""
+        doubt = f"{len(devices)} of {wanted} GPUs were measured{why_failed(readings, '')}"
+        return [], unknown("too-few", doubt, items=unnamed(wanted - len(devices)))
+    return devices, None
 
 
 def on_measured(action: str, at_least: int = 1) -> Callable[[Measured], Judge]:
@@ -65,11 +68,11 @@ def on_measured(action: str, at_least: int = 1) -> Callable[[Measured], Judge]:
     def decorate(judge: Measured) -> Judge:
         @functools.wraps(judge)
         def look(readings: Evidence, expected: Evidence) -> Outcome:
-            devices, reason, doubt = devices_of(readings, expected)
-            if doubt:
-                return unknown(doubt + why_failed(readings, ""), action=action)
-            if reason or len(devices) < at_least:
-                return skipped(reason or "there is one GPU")
+            devices, none = devices_of(readings, expected)
+            if none:
+                return none._replace(action=action)
+            if len(devices) < at_least:
+                return skipped("one-gpu", "there is one GPU")
             return judge(readings, devices)
 
         return look
@@ -95,8 +98,10 @@ def one_device(readings: Evidence, device: Evidence, measure: str) -> Outcome:
     name, model = device.device("device"), device.text("name")
     if device.absent("measures", measure):
         if measure in device.names("left_out"):
-            return skipped(f"{name}: {device.text('left_out', measure)}")
-        return unknown("{} could not be measured{}".format(name, why_failed(readings, f"{name} {measure}")))
+            return skipped("left-out", f"{name}: {device.text('left_out', measure)}")
+        return unknown(
+            "not-measured", "{} could not be measured{}".format(name, why_failed(readings, f"{name} {measure}"))
+        )
     value = device.amount("measures", measure, "value")
     return against(value, floors.floor_of(model, measure), f"{name} ({model})", model)
 
@@ -107,12 +112,12 @@ def against(value: float, limits: floors.Floor, name: str, model: str) -> Outcom
     if limits.peak is not None:
         words += f", {100.0 * value / limits.peak:.0f} % of the published peak"
     if limits.floor is None:
-        return skipped(f"no published floor for {model}; {words}")
+        return skipped("no-floor", f"no published floor for {model}; {words}")
     words += f"; floor {limits.floor:g} ({limits.source})"
     if value < limits.floor:
-        return failed(value, limits.floor, words)
+        return failed("too-slow", value, limits.floor, words)
     if value < (limits.warn or limits.floor):
-        return warned(value, limits.floor, words)
+        return warned("slow", value, limits.floor, words)
     return passed(value, limits.floor, words)
 
 
@@ -130,10 +135,12 @@ def link(readings: Evidence, devices: List[Evidence]) -> Outcome:
     for device in devices:
         name = device.pci_id("pci_id")
         if device.absent("measures", "link_gt_s") or name not in wanted:
-            return unknown(f"{name} could not be measured{why_failed(readings, device.device('device'))}")
+            return unknown(
+                "not-measured", f"{name} could not be measured{why_failed(readings, device.device('device'))}"
+            )
         now = device.amount("measures", "link_gt_s", "value")
         if now < wanted[name]:
-            return failed(now, wanted[name], f"{name} runs at {now:g} of {wanted[name]:g} GT/s")
+            return failed("too-slow", now, wanted[name], f"{name} runs at {now:g} of {wanted[name]:g} GT/s")
     best = max(wanted.values())
     return passed(best, best, "every link runs at its full speed")
 
@@ -147,14 +154,16 @@ def speed(text: str) -> float:
 def all_reduce(readings: Evidence, devices: List[Evidence]) -> Outcome:
     """Over eight GPUs behind NVLink at least 0.75 of the published bus bandwidth; WARN within 5 % above that floor."""
     if readings.absent("performance", "all_reduce"):
-        return unknown(f"all-reduce could not be measured{why_failed(readings, 'all_reduce')}")
+        return unknown("not-measured", f"all-reduce could not be measured{why_failed(readings, 'all_reduce')}")
     gpus = readings.number("performance", "all_reduce", "gpus")
     if gpus != len(devices):
-        return unknown(f"all-reduce ran over {gpus} of {len(devices)} GPUs")
+        return unknown(
+            "too-few", f"all-reduce ran over {gpus} of {len(devices)} GPUs", items=unnamed(len(devices) - gpus)
+        )
     value = readings.amount("performance", "all_reduce", "value")
     models = sorted({device.text("name") for device in devices})
     if len(models) > 1:
-        return skipped(f"the GPUs are of different models: {value:g} GB/s")
+        return skipped("mixed-models", f"the GPUs are of different models: {value:g} GB/s")
     name = f"{gpus} x {', '.join(models)}"
     return against(value, floors.reduce_floor(models[0], gpus), name, name)
 
@@ -163,12 +172,12 @@ def all_reduce(readings: Evidence, devices: List[Evidence]) -> Outcome:
 def spread(readings: Evidence, devices: List[Evidence]) -> Outcome:
     """GPUs of one model on one node multiply equally fast, within 5 %: a slow one holds up a training run on all."""
     if len({device.text("name") for device in devices}) > 1:
-        return skipped("the GPUs are of different models")
+        return skipped("mixed-models", "the GPUs are of different models")
     values = {device.device("device"): device.amount("measures", "matmul_fp32_tflops", "value") for device in devices}
     slow, fast = min(values, key=lambda name: values[name]), max(values, key=lambda name: values[name])
     words = f"{slow}: {values[slow]:g} TFLOP/s, {fast}: {values[fast]:g} TFLOP/s"
     if values[slow] * SPREAD < values[fast]:
-        return warned(values[slow], values[fast], words)
+        return warned("unequal", values[slow], values[fast], words)
     return passed(values[slow], values[fast], words)
 
 
@@ -179,13 +188,13 @@ def near_and_far(readings: Evidence, devices: List[Evidence]) -> Outcome:
         name = device.device("device")
         if device.absent("measures", "h2d_remote_gb_s"):
             if "h2d_remote_gb_s" in device.names("left_out"):
-                return skipped(f"{name}: {device.text('left_out', 'h2d_remote_gb_s')}")
-            return unknown(f"{name} could not be measured{why_failed(readings, name)}")
+                return skipped("left-out", f"{name}: {device.text('left_out', 'h2d_remote_gb_s')}")
+            return unknown("not-measured", f"{name} could not be measured{why_failed(readings, name)}")
         near = device.amount("measures", "h2d_gb_s", "value")
         far = device.amount("measures", "h2d_remote_gb_s", "value")
         words = f"{name}: {near:g} GB/s from near processors, {far:g} GB/s from far ones"
         if near * NOISE < far:
-            return warned(near, far, words)
+            return warned("far-is-faster", near, far, words)
     return passed(near, far, words)
 
 

@@ -5,6 +5,7 @@ from ...verdict.check import (
     FAIL,
     QUICK,
     REBOOT,
+    UNNAMED,
     Check,
     Outcome,
     failed,
@@ -18,7 +19,11 @@ def reboot_pending(readings: Evidence, expected: Evidence) -> Outcome:
     if not readings.flag("probe", "reboot", "required"):
         return passed("no", "no", "no reboot is needed")
     reasons = [str(reason.value) for reason in readings.each("probe", "reboot", "reasons")]
-    return failed("yes", "no", f"reboot required: {'; '.join(reasons) or 'no reason given'}")
+    # A probe of an earlier release has no codes: its reasons cannot be named.
+    codes = "codes" in readings.names("probe", "reboot")
+    items = [code.text() for code in readings.each("probe", "reboot", "codes")] if codes else [UNNAMED]
+    words = f"reboot required: {'; '.join(reasons) or 'no reason given'}"
+    return failed("pending", "yes", "no", words, items=items)
 
 
 CHECKS = (

@@ -21,30 +21,30 @@ def allocator(readings: Evidence, expected: Evidence) -> Outcome:
     """Each planned allocator library passes the launcher's own test: there, loadable, and changed by root only."""
     names = [name for name in ("jemalloc", "tcmalloc") if expected.wish("plan", "runtime", name)]
     if not names:
-        return skipped("the plan installs no allocator library")
+        return skipped("not-planned", "the plan installs no allocator library")
     for name in names:
         path = readings.text("allocators", name, "path")
         problem = readings.text("allocators", name, "problem")
         if path != expected.wish("plan", "runtime", name):
-            return unknown(f"a library other than the planned one was checked: {path}")
+            return unknown("other-library", f"a library other than the planned one was checked: {path}")
         if problem != "none":
-            return failed("unusable", path, problem, reinstall(readings, path, "system_runtime"))
+            return failed("unusable", "unusable", path, problem, reinstall(readings, path, "system_runtime"))
     return passed(", ".join(names), ", ".join(names), f"{' and '.join(names)} can be preloaded")
 
 
 def launcher(readings: Evidence, expected: Evidence) -> Outcome:
     """gpu-run is a program that everybody may run and only root may change, and it can read its policy."""
     if readings.absent("launcher", "file"):
-        return failed("missing", "runnable", "/usr/local/bin/gpu-run is not there")
+        return failed("missing", "missing", "runnable", "/usr/local/bin/gpu-run is not there")
     bad = bad_program(readings.at("launcher", "file"), "gpu-run", "0755")
     if bad:
         return bad
     policy = readings.text("launcher", "policy")
     if policy != "ok":
-        return failed("bad policy", "runnable", policy)
+        return failed("bad-policy", "bad policy", "runnable", policy)
     name, why = readings.text("launcher", "allocator", "name"), readings.text("launcher", "allocator", "why")
     if name not in ("malloc", "jemalloc", "tcmalloc"):
-        return unknown(f"gpu-run uses an unknown allocator: {name}")
+        return unknown("unknown-allocator", f"gpu-run uses an unknown allocator: {name}")
     return passed("runnable", "runnable", f"gpu-run reads its policy; allocator {name}: {why}")
 
 

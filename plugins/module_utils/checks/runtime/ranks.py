@@ -14,10 +14,10 @@ def placement(readings: Evidence, expected: Evidence) -> Outcome:
     has much of its memory on a far NUMA node."""
     ranks = [_rank(row) for row in readings.each("ranks")]
     if not ranks:
-        return skipped("no rank is running, and nothing computes on a GPU")
+        return skipped("no-rank", "no rank is running, and nothing computes on a GPU")
     wrong = findings(ranks)
     if wrong:
-        return warned(len(wrong), 0, "; ".join(wrong))
+        return warned("wrong-place", len(wrong), 0, "; ".join(wrong))
     return passed(0, 0, f"{len(ranks)} running rank(s) do not interfere with each other")
 
 

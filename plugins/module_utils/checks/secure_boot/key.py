@@ -31,11 +31,11 @@ def secure_boot(readings: Evidence, expected: Evidence) -> Outcome:
     """Secure Boot is off, or the key with which DKMS signs is enrolled; driver.module_signer looks at the module."""
     state = readings.text("probe", "secure_boot")
     if state == "unsupported" and not readings.each("probe", "gpus"):
-        return unknown(NO_SYSFS)
+        return unknown("no-gpu", NO_SYSFS)
     if state in ("disabled", "unsupported"):
         return passed(state, "off, or key enrolled", f"Secure Boot is {state}")
     if state != "enabled":
-        return unknown(f"Secure Boot reads {state!r}", state)
+        return unknown("unreadable", f"Secure Boot reads {state!r}", state)
     key = _key_state(readings)
     if key == ENROLLED:
         return passed("enabled, key enrolled", "off, or key enrolled", "the key with which DKMS signs is enrolled")
@@ -45,9 +45,11 @@ def secure_boot(readings: Evidence, expected: Evidence) -> Outcome:
         return passed("enabled, no key of DKMS", "off, or key enrolled", words)
     found, words = NOT_TRUSTED[key]
     if not loaded:
-        return failed(found, "off, or key enrolled", f"the firmware refuses the module's key: {words}")
+        return failed("refused", found, "off, or key enrolled", f"the firmware refuses the module's key: {words}")
     # A different key signed the running module; what DKMS builds at the next kernel update will not load.
-    return warned(found, "off, or key enrolled", f"the next module that DKMS builds will not load: {words}")
+    return warned(
+        "next-module-refused", found, "off, or key enrolled", f"the next module that DKMS builds will not load: {words}"
+    )
 
 
 def _key_state(readings: Evidence) -> str:

@@ -14,7 +14,7 @@ from ...verdict.check import (
     warned,
 )
 from ...verdict.evidence import Evidence
-from .training import age, where_run
+from .training import CODE, age, where_run
 
 INSTALL = "Run: ansible-playbook site.yml --tags framework,model,verify"
 DROP_IN = (
@@ -49,10 +49,12 @@ def compiling(readings: Evidence, expected: Evidence) -> Outcome:
     """
     wanted = expected.text("smoke_device")
     if readings.absent("smoke", "compile"):
-        return unknown("the smoke test compiled nothing", expected="built and used")
+        return unknown("nothing-compiled", "the smoke test compiled nothing", expected="built and used")
     record = readings.at("smoke", "compile")
     if record.one_of(("cuda", "cpu"), "device") != wanted:
-        return unknown(f"it was compiled for {record.text('device')}, not for {wanted}", expected="built and used")
+        return unknown(
+            "other-device", f"it was compiled for {record.text('device')}, not for {wanted}", expected="built and used"
+        )
     steps, left_out = record.each("steps"), {part.text("name"): part.text("why") for part in record.each("left_out")}
     for step in steps:
         code = step.text("fault")
@@ -61,20 +63,24 @@ def compiling(readings: Evidence, expected: Evidence) -> Outcome:
     tried = [step.text("name") for step in steps]
     lost = [name for name in NEEDED[wanted] if name not in tried and name not in left_out]
     if lost or not steps:
-        return unknown(f"not tried: {', '.join(lost) or 'anything'}", expected="built and used")
+        return unknown("not-tried", f"not tried: {', '.join(lost) or 'anything'}", expected="built and used")
     words = ", ".join(step.text("what") for step in steps)
     words += "".join(f"; without {name}: {left_out[name]}" for name in sorted(left_out))
     return passed("built and used", "built and used", words + age(readings.at("smoke")))
 
 
 def _faulty(readings: Evidence, step: Evidence, code: str, wanted: str) -> Outcome:
+    # A trainer that is newer than the checks may say something that is no word.
+    known = code if CODE.fullmatch(code) else "other"
     words = f"{step.text('what')} cannot be built and used: {step.text('words')}"
     action = ACTIONS.get(code, BY_HAND_ACTION.replace("cuda", wanted) if code in UNNAMED else "")
     if step.text("name") == "torch.compile" and code == "other":
         cards = [gpu.version("compute_capability") for gpu in readings.each("probe", "gpus")]
         if any(tuple(map(int, card.split("."))) < FULLY_SUPPORTED for card in cards):
-            return warned(code, "built and used", words + "; Triton supports compute capability 8.0 and newer", action)
-    return failed(code, "built and used", words, action)
+            return warned(
+                known, code, "built and used", words + "; Triton supports compute capability 8.0 and newer", action
+            )
+    return failed(known, code, "built and used", words, action)
 
 
 CHECKS = (

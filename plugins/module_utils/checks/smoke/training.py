@@ -19,6 +19,7 @@ from ...verdict.check import (
     passed,
     skipped,
     unknown,
+    unnamed,
     warned,
 )
 from ...verdict.evidence import (
@@ -29,6 +30,9 @@ from ...verdict.report import Record, age_words
 
 BUSY = "the smoke test was not run, since the GPUs were in use: {}"
 CHECK_MODE = "check mode runs no smoke test"
+# What the trainer and training/smoke.py say of a problem; a record of an earlier release says nothing.
+CODE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+FAILED, WRONG, NO_GPU = "failed", "wrong-result", "no-gpu"
 SERVICE = re.compile(r"[A-Za-z0-9@:._-]+\.service")
 
 
@@ -45,10 +49,11 @@ def smoke_record(result: Optional[Record]) -> Record:
     lines = str(result.get("msg") or "").splitlines()
     if result.get("skipped"):
         return {"unreadable": f"the smoke test was skipped: {lines[0] if lines else 'no reason given'}"}
-    record = result.get("smoke")
+    record, code = result.get("smoke"), str(result.get("code") or FAILED)
     if not isinstance(record, dict):
-        return {"device": None, "devices": [], "problems": lines[:1] or ["the smoke test left no record and no reason"]}
-    return record if record.get("problems") or not lines else dict(record, problems=lines[:1])
+        problems = lines[:1] or ["the smoke test left no record and no reason"]
+        return {"device": None, "devices": [], "problems": problems, "problem_codes": [code]}
+    return record if record.get("problems") or not lines else dict(record, problems=lines[:1], problem_codes=[code])
 
 
 def why_not_run(readings: Evidence) -> str:
@@ -57,6 +62,21 @@ def why_not_run(readings: Evidence) -> str:
     if isinstance(smoke, dict) and "check_mode" in smoke:
         return CHECK_MODE
     return BUSY.format(readings.text("smoke", "busy")) if isinstance(smoke, dict) and "busy" in smoke else ""
+
+
+def why_not_code(readings: Evidence) -> str:
+    """The code of `why_not_run`."""
+    smoke = readings.at("smoke").value
+    return "check-mode" if isinstance(smoke, dict) and "check_mode" in smoke else "busy"
+
+
+def problem_code(smoke: Evidence) -> str:
+    """The code of the problems: that of all, "wrong-result" if one is that, "several"; "failed" if it is not told."""
+    codes = smoke.value.get("problem_codes")
+    if not isinstance(codes, list) or len(codes) != len(smoke.each("problems")):
+        return FAILED
+    known = {code if isinstance(code, str) and CODE.fullmatch(code) else FAILED for code in codes}
+    return WRONG if WRONG in known else known.pop() if len(known) == 1 else "several"
 
 
 def where_run(judge: Judge) -> Judge:
@@ -74,12 +94,12 @@ def where_run(judge: Judge) -> Judge:
         try:
             last, when = judge(readings, expected), age_words(smoke.number("age_s"))
             if not smoke.each("problems") and smoke.text("device") != expected.text("smoke_device"):
-                return skipped(f"{reason}; the last one, {when}, was on {smoke.text('device')}")
+                return skipped(why_not_code(readings), f"{reason}; the last one, {when}, was on {smoke.text('device')}")
         except Unreadable:
-            return skipped(reason)
+            return skipped(why_not_code(readings), reason)
         if last.status == FAIL:
             return last._replace(message=f"{last.message}, {when}; now {reason}")
-        return skipped(f"{reason}; the last one, {when}, ended with {last.status}")
+        return skipped(why_not_code(readings), f"{reason}; the last one, {when}, ended with {last.status}")
 
     return look
 
@@ -96,22 +116,30 @@ def amp(readings: Evidence, expected: Evidence) -> Outcome:
     problems = [problem.text() for problem in smoke.each("problems")]
     if problems:
         more = f" (+{len(problems) - 1} more)" if len(problems) > 1 else ""
-        return failed("failed", wanted, problems[0] + more)
+        code = problem_code(smoke)
+        lost = unnamed(expected.number("gpu_count")) if code == NO_GPU else ()
+        return failed(code, "failed", wanted, problems[0] + more, items=lost)
     if smoke.text("device") != wanted:
-        return failed(smoke.text("device"), wanted, f"it was asked to run on {smoke.text('device')}")
+        return failed("other-device", smoke.text("device"), wanted, f"it was asked to run on {smoke.text('device')}")
     devices = smoke.each("devices")
     for device in devices:
         name = device.text("device")
         if name.split(":")[0] != wanted:
-            return failed(name, wanted, f"it ran on {name} instead of {wanted}")
+            return failed("other-device", name, wanted, f"it ran on {name} instead of {wanted}")
         for precision in ("fp32", "amp"):
             if not device.number(precision, "steps_applied"):
-                return failed(name, wanted, f"no training step was applied in {precision} on {name}")
+                return failed("no-step", name, wanted, f"no training step was applied in {precision} on {name}")
             if not device.flag(precision, "parameters_changed"):
-                return failed(name, wanted, f"training in {precision} on {name} changed nothing")
+                return failed("no-change", name, wanted, f"training in {precision} on {name} changed nothing")
     needed = expected.number("gpu_count") if wanted == "cuda" else 1
     if len(devices) < max(needed, 1):
-        return failed(len(devices), needed, f"it ran on {len(devices)} of {needed} devices")
+        return failed(
+            "too-few",
+            len(devices),
+            needed,
+            f"it ran on {len(devices)} of {needed} devices",
+            items=unnamed(needed - len(devices)),
+        )
     return passed(wanted, wanted, describe(wanted, devices) + age(smoke))
 
 
@@ -133,21 +161,21 @@ def age(smoke: Evidence) -> str:
 def speed_ratio(readings: Evidence, expected: Evidence) -> Outcome:
     """Mixed precision gains at least 0.75 of what is published for a GAN on that architecture; WARN 5 % above that."""
     if expected.text("smoke_device") == "cpu":
-        return skipped("trained on the CPU, whose half precision says nothing about a GPU")
+        return skipped("on-cpu", "trained on the CPU, whose half precision says nothing about a GPU")
     architectures = sorted({gpu.text("architecture") for gpu in readings.each("probe", "gpus")})
     values = {gpu.device("device"): gpu.amount("speed_ratio") for gpu in readings.each("smoke", "devices")}
     if len(architectures) != 1 or not values:
-        return unknown(f"at least one architecture and one GPU are needed, there are {len(architectures)}")
+        return unknown("no-device", f"at least one architecture and one GPU are needed, there are {len(architectures)}")
     slow = min(values, key=lambda name: values[name])
     limits = floors.amp_floor(architectures[0])
     words = f"{slow}: {values[slow]:g} times as fast as float32"
     if limits.floor is None:
-        return skipped(f"no published floor for {architectures[0]}; measured {words}")
+        return skipped("no-floor", f"no published floor for {architectures[0]}; measured {words}")
     words += f"; floor {limits.floor:g} ({limits.source})"
     if values[slow] < limits.floor:
-        return failed(values[slow], limits.floor, words)
+        return failed("too-slow", values[slow], limits.floor, words)
     if values[slow] < (limits.warn or limits.floor):
-        return warned(values[slow], limits.floor, words)
+        return warned("slow", values[slow], limits.floor, words)
     return passed(values[slow], limits.floor, words)
 
 
@@ -160,20 +188,22 @@ def parallel(readings: Evidence, expected: Evidence) -> Outcome:
     on_cpu = expected.text("smoke_device") == "cpu"
     wanted = 2 if on_cpu else expected.number("gpu_count")
     if wanted < 2:
-        return skipped("there is one GPU")
+        return skipped("one-gpu", "there is one GPU")
     if readings.absent("smoke", "parallel"):
-        return unknown("there was no training over all GPUs", expected=wanted)
+        return unknown("not-run", "there was no training over all GPUs", expected=wanted, items=unnamed(wanted - 1))
     found = readings.at("smoke", "parallel")
     backend, ranks = found.one_of(("nccl", "gloo"), "backend"), found.number("ranks")
     if backend != ("gloo" if on_cpu else "nccl"):
-        return failed(backend, "nccl", f"it ran over {backend}")
+        return failed("other-backend", backend, "nccl", f"it ran over {backend}")
     if ranks != wanted:
-        return failed(ranks, wanted, f"it ran over {ranks} of {wanted} devices")
+        return failed(
+            "too-few", ranks, wanted, f"it ran over {ranks} of {wanted} devices", items=unnamed(wanted - ranks)
+        )
     for what in ("gradients", "parameters"):
         if not found.flag(what + "_equal"):
-            return failed("different", "equal", f"the {what} differ between the devices")
+            return failed("wrong-result", "different", "equal", f"the {what} differ between the devices")
     if not found.number("steps_applied") or not found.flag("parameters_changed"):
-        return failed(0, wanted, "it applied no step")
+        return failed("no-step", 0, wanted, "it applied no step")
     return passed(ranks, wanted, f"{ranks} processes over {backend} ended with the same parameters")
 
 
@@ -182,7 +212,7 @@ def sandbox(readings: Evidence, expected: Evidence) -> Outcome:
     """The smoke test ran in the sandbox of the training service, so its result holds for training runs as a service."""
     if readings.absent("smoke", "sandbox"):
         reason = readings.text("smoke", "sandbox_because")
-        return warned("none", "a service's", f"run without the service's sandbox: {reason}")
+        return warned("no-sandbox", "none", "a service's", f"run without the service's sandbox: {reason}")
     name = readings.matching(SERVICE, "a service", "smoke", "sandbox")
     return passed(name, "a service's", readings.text("smoke", "sandbox_because"))
 

@@ -7,7 +7,7 @@ UNKNOWN, and a check with `firm_because` (a lost GPU, a missing driver) is judge
 
 from typing import Any, Dict, Iterable, List, Tuple
 
-from ...verdict.check import FAIL, PASS, SKIP, WARN, Check, judge
+from ...verdict.check import FAIL, PASS, SKIP, SWITCHED_OFF, WARN, Check, judge
 from ...verdict.report import BY_INVENTORY, BY_ROOT, Record
 from . import events as waivable_events
 from .acknowledgements import Entry, in_words, is_event, parse_entries, why_not_now
@@ -98,6 +98,8 @@ def _switched_off(check: Check, reason: str) -> Dict[str, Any]:
         "id": check.id,
         "layer": check.layer,
         "status": SKIP,
+        "code": SWITCHED_OFF,
+        "items": [],
         "value": None,
         "expected": None,
         "unit": check.unit,

@@ -30,21 +30,27 @@ def valid(readings: Evidence, expected: Evidence) -> Outcome:
     problem = _damage(record.value)
     if problem:
         words = f"no acknowledgement counts: {problem}"
-        return warned("damaged", "valid", words, RESTORE.format("/var/lib/gpuwright/acknowledgements.json"))
+        return warned("damaged", "damaged", "valid", words, RESTORE.format("/var/lib/gpuwright/acknowledgements.json"))
     record.each()
     firm = {check.id: check.firm_because for check in CHECKS if not check.waivable}
     names = sorted(entry["id"] for entry in record.value if entry["id"] in firm)
     if names:
         withdraw = " ; ".join(f"sudo gpu-doctor --withdraw {name}" for name in names)
         words = "; ".join(f"{name} cannot be acknowledged: {firm[name]}" for name in names)
-        return warned(", ".join(names), "valid", words, "Run: " + withdraw)
+        return warned("firm", ", ".join(names), "valid", words, "Run: " + withdraw, items=names)
     # A record of an older release has none.
     if "skip_checks" in expected.value:
         expected.names("skip_checks")
     refused = problems_of_skips(expected.value, CHECKS)
     if refused:
         words = "; ".join(f"{name}: {refused[name]}" for name in sorted(refused))
-        return warned(", ".join(sorted(refused)), "valid", f"verify_skip_checks has no effect: {words}")
+        return warned(
+            "refused",
+            ", ".join(sorted(refused)),
+            "valid",
+            f"verify_skip_checks has no effect: {words}",
+            items=sorted(refused),
+        )
     numbers = len(record.value), len(asked_skips(expected.value))
     return passed("valid", "valid", "{} acknowledgements kept, {} checks switched off".format(*numbers))
 

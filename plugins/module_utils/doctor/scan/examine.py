@@ -17,7 +17,7 @@ from ...readings.attempt import attempt
 from ...verdict.check import QUICK, SKIP, STANDARD, Check, within
 from ...verdict.reader import Seen
 from ...verdict.report import make_report, now_utc
-from .scope import KEY, is_node, scan_expectations, scanned_checks, without_bus
+from .scope import KEY, LEFT_OUT, is_node, scan_expectations, scanned_checks, without_bus
 from .words import host_of, reworded
 
 # Folder into which only an environment of the toolkit is written.
@@ -94,6 +94,8 @@ def left_out(check: Check, why: str) -> Dict:
         "id": check.id,
         "layer": check.layer,
         "status": SKIP,
+        "code": LEFT_OUT,
+        "items": [],
         "value": None,
         "expected": None,
         "unit": check.unit,

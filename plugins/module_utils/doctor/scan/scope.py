@@ -44,6 +44,8 @@ NOT_A_NODE = "not a node of this toolkit"
 NO_PLAN = "a scan does not compare a node with a plan; gpu-doctor does"
 # In the expectations of a scan: why checks are left out.
 KEY = "scan"
+# The code of their records.
+LEFT_OUT = "left-out-of-scan"
 NO_PCI = "{} is not there, so it is not known which cards this host has".format(PCI_FOLDER)
 
 

@@ -3,10 +3,10 @@
 
 from typing import Dict, List, Optional
 
-from ...verdict.check import SKIP
+from ...verdict.check import NEEDS_ROOT, SKIP
 from ...verdict.report import printable, summary_line
 from ..report_text import in_families, report_lines
-from .scope import KEY
+from .scope import KEY, LEFT_OUT
 
 LEAST_NAME = 12
 
@@ -17,7 +17,7 @@ def scan_lines(report: Dict, columns: Optional[int], everything: bool, program: 
     apart: Dict[str, List[Dict]] = {why: [], only_root: []}
     rest: List[Dict] = []
     for check in report["checks"]:
-        reason = next((word for word in apart if check["status"] == SKIP and check["message"].startswith(word)), None)
+        reason = {LEFT_OUT: why, NEEDS_ROOT: only_root}.get(check["code"])
         (rest if reason is None or (everything and reason == only_root) else apart[reason]).append(check)
     lines = host_lines(report["readings"]) + [""]
     for reason, checks in apart.items():

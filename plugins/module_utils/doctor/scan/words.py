@@ -4,18 +4,18 @@
 import re
 from typing import Dict, List, NamedTuple
 
-from ...verdict.check import NOT_FOR_GPUS, ONLY_ROOT, SKIP
+from ...verdict.check import NEEDS_ROOT, NO_GPU_EXPECTED, OK, ONLY_ROOT
 from .scope import off_node
 
 GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 INSTALL = "Install NVIDIA's driver with the packages of this system, or as its guide says: {}".format(GUIDE)
-# Phrases about an inventory, which a scan does not have.
-MESSAGES = (
-    (re.compile(re.escape(NOT_FOR_GPUS)), "this host has no NVIDIA GPU"),
-    (re.compile(r"no GPU, as expected"), "no NVIDIA GPU is on the PCI bus"),
-    (re.compile(r"the inventory names no model; this node has "), "no model is asked for; this host has "),
-    (re.compile(r": state them \(verify_\w+\)"), ""),
-)
+# By id and code, for messages about an inventory, which a scan does not have; {} is the finding's value.
+MESSAGES = {
+    ("", NO_GPU_EXPECTED): "this host has no NVIDIA GPU",
+    ("gpu.model", "not-asked"): "no model is asked for; this host has {}",
+}
+# The end of a sentence that names a variable of the inventory.
+STATE_THEM = re.compile(r": state them \(verify_\w+\)")
 # Half sentences after which a playbook or the inventory would be named.
 HALVES = (
     (re.compile(r"^Correct the expected model in the inventory, or take"), "Take"),
@@ -57,10 +57,12 @@ def host_of(readings: Dict) -> Host:
 
 def reworded(record: Dict, expectations: Dict, host: Host, program: str) -> Dict:
     """The record in the words of a scan; `program` is what to type for the next one."""
-    message = record["message"]
-    for pattern, words in MESSAGES:
-        message = pattern.sub(words, message)
-    if record["status"] == SKIP and message.startswith(ONLY_ROOT):
+    code = record["code"]
+    words = MESSAGES.get((record["id"], code)) or MESSAGES.get(("", code))
+    if (record["id"], code, record["value"]) == ("gpu.count", OK, 0):
+        words = "no NVIDIA GPU is on the PCI bus"
+    message = words.format(record["value"]) if words else STATE_THEM.sub("", record["message"])
+    if code == NEEDS_ROOT:
         message = message.replace(ONLY_ROOT, "only root can see this: sudo " + program, 1)
     action = record["action"]
     if action and off_node(expectations):

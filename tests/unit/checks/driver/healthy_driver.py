@@ -40,6 +40,7 @@ READINGS: dict[str, Any] = {
         path: {"readable": True, "writable": True, "mode": "0666", "owner": "0:0", "group": "root"}
         for path in ("/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidiactl")
     },
+    "card_nodes": [{"pci_id": "0000:3b:00.0", "node": "/dev/nvidia0"}],
     "driver_packages": {
         "manager": "rpm",
         "packages": [

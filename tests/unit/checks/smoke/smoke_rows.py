@@ -34,6 +34,21 @@ def fault(number: int, code: str, words: str = "why") -> Changes:
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
 ROWS = [
     ("smoke.amp", {("smoke", "problems"): ["loss is not finite", "b"]}, {}, FAIL, "loss is not finite (+1 more)"),
+    # With the codes of the problems, one for each; other shapes say nothing.
+    ("smoke.amp", {("smoke", "problems"): ["a"], ("smoke", "problem_codes"): ["no-gpu"]}, {}, FAIL, "a"),
+    ("smoke.amp", {("smoke", "problems"): ["a"], ("smoke", "problem_codes"): "x"}, {}, FAIL, "a"),
+    ("smoke.amp", {("smoke", "problems"): ["a"], ("smoke", "problem_codes"): ["no-gpu", "raised"]}, {}, FAIL, "a"),
+    ("smoke.amp", {("smoke", "problems"): ["a", "b"], ("smoke", "problem_codes"): ["no-gpu", 5]}, {}, FAIL, "a"),
+    ("smoke.amp", {("smoke", "problems"): ["a"], ("smoke", "problem_codes"): ["No words!"]}, {}, FAIL, "a"),
+    (
+        "smoke.amp",
+        {("smoke", "problems"): ["a", "b"], ("smoke", "problem_codes"): ["raised", "wrong-result"]},
+        {},
+        FAIL,
+        "a",
+    ),
+    ("smoke.amp", {("smoke",): {"msg": "no account", "code": "no-user"}}, {}, FAIL, "no account"),
+    ("smoke.amp", {("smoke",): {"msg": "no account"}}, {}, FAIL, "no account"),
     ("smoke.amp", {("smoke", "devices", 0, "device"): "cpu"}, {}, FAIL, "ran on cpu instead of cuda"),
     ("smoke.amp", {("smoke", "devices"): []}, {}, FAIL, "0 of 1 devices"),
     ("smoke.amp", {}, {"gpu_count": 2}, FAIL, "1 of 2 devices"),

@@ -334,7 +334,7 @@ def look_at_open_xids(readings, expected):
     """A check of the kind that heeds `closed_by`."""
     bad = [e for e in readings.each("kernel_log", "xids") if not e.value.get("closed_by")]
     names = ", ".join(str(e.number("code")) for e in bad)
-    return failed(names, "none", "Xid " + names) if bad else passed("none", "none", "no open Xid")
+    return failed("asks", names, "none", "Xid " + names) if bad else passed("none", "none", "no open Xid")
 
 
 HEEDS = Check(

@@ -8,10 +8,9 @@ from ...verdict.reading_sources import by_hand
 from ..driver.loaded import CARD_NODE, SHARED_NODES
 from ..host.system import in_container
 from .engine import why_refused
-from .reading import GPU_KIND, read_containers
+from .reading import GPU_KIND, NO_CONTAINERS, read_containers
 
 ACTION = "Run on the node: systemctl restart gpuwright-cdi ; journalctl -u gpuwright-cdi shows what nvidia-ctk printed"
-NO_CONTAINERS = "this node is not set up for containers: /etc/gpuwright/containers.json is not there"
 INSTALL = "Run: ansible-playbook playbooks/system.yml --tags system_containers"
 
 REFUSED = (

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional
 from ...host.files import below, exists, names_in, read_text, resolve
 from .engine import PROGRAMS, read_version
 
+NO_CONTAINERS = "this node is not set up for containers: /etc/gpuwright/containers.json is not there"
 RECORD = "/etc/gpuwright/containers.json"
 # Where engines look for specifications, and which files they accept (CDI, section "CDI JSON Specification").
 FOLDERS = ("/etc/cdi", "/var/run/cdi", "/run/cdi")

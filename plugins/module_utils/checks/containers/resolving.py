@@ -18,7 +18,7 @@ from ...verdict.evidence import Evidence
 from ...verdict.reader import Reader
 from ...verdict.reading_sources import by_hand
 from .engine import PROGRAMS, knows_cdi, why_refused
-from .reading import CARD_NODE, HOST_PATH, RECORD, load_record
+from .reading import CARD_NODE, HOST_PATH, NO_CONTAINERS, RECORD, load_record
 
 SECONDS = 30
 # Docker's release notes of 28.2: `docker info` shows the devices that it has discovered.
@@ -44,7 +44,6 @@ ACTION = (
     "Run: ansible-playbook playbooks/system.yml --tags system_containers ; see what the engine says: "
     "podman --log-level debug run --rm --device nvidia.com/gpu=all IMAGE true ; docker info"
 )
-NO_CONTAINERS = "this node is not set up for containers: /etc/gpuwright/containers.json is not there"
 RESTART = "Restart Docker when none of its containers may be lost: systemctl restart docker"
 
 
@@ -118,9 +117,7 @@ def engine_resolves(readings: Evidence, expected: Evidence) -> Outcome:
     podman prepares a container and starts none; Docker is asked what it has loaded (docker info).
     """
     if readings.absent("containers"):
-        return skipped(
-            "no-containers", "this node is not set up for containers: /etc/gpuwright/containers.json is not there"
-        )
+        return skipped("no-containers", NO_CONTAINERS)
     count = expected.number("gpu_count")
     engine = readings.one_of(("podman", "docker"), "containers", "engine")
     if readings.absent("container_engine"):

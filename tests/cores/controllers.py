@@ -20,6 +20,7 @@ sys.path.append(str(REPOSITORY / "tests/fleet"))
 from gpuwright_fleet.base import build_base  # noqa: E402
 from gpuwright_fleet.cli import locked  # noqa: E402
 from gpuwright_fleet.image import import_base  # noqa: E402
+from gpuwright_fleet.podman import containers_conf  # noqa: E402
 
 CACHE = Path(
     os.environ.get("GPUWRIGHT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuwright"
@@ -60,7 +61,8 @@ def built() -> str:
 def words(image: str, folders: Sequence[Path]) -> tuple[str, ...]:
     """What a command begins with that runs in the image, with this machine's network, variables and these folders."""
     volumes = [f"--volume={folder}:{folder}" for folder in folders]
-    return ("podman", "run", "--rm", "--network=host", "--env-host", "--init", *volumes, image)
+    settings = f"CONTAINERS_CONF={containers_conf()}"
+    return ("env", settings, "podman", "run", "--rm", "--network=host", "--env-host", *volumes, image)
 
 
 def install(image: str, folder: Path, pins: Sequence[str]) -> None:

@@ -4,8 +4,6 @@
 import os
 from typing import Any, Dict
 
-from ansible.module_utils.basic import AnsibleModule
-
 from .kept_key import Source
 
 COMMON: Dict[str, Dict[str, Any]] = {
@@ -29,7 +27,7 @@ def source_of(wish: Dict[str, Any]) -> Source:
     return Source(wish["key_url"], wish["key_username"], wish["key_password"], wish["fingerprint"], wish["timeout"])
 
 
-def end_where_not_kept(module: AnsibleModule, path: str) -> None:
+def end_where_not_kept(module: Any, path: str) -> None:
     """End the module where only a repository that is there already is kept, and this one's file is not."""
     if module.params["only_kept"] and not os.path.lexists(path):
         module.exit_json(changed=False, repository_changed=False, taken_over=[], left_out=[], diff=[])

@@ -17,6 +17,7 @@ from ...verdict.check import DRAIN, FAIL, STANDARD, Check, Outcome, failed, pass
 from ...verdict.evidence import Evidence
 from ...verdict.reader import Reader
 from ...verdict.reading_sources import by_hand
+from .access import CONTAINERS
 from .engine import PROGRAMS, knows_cdi, why_refused
 from .reading import CARD_NODE, HOST_PATH, NO_CONTAINERS, RECORD, load_record
 
@@ -188,6 +189,6 @@ CHECKS = (
         unit="GPUs",
         action=ACTION,
         source="own: the engine's answer; podman 4.3.1 was tried with CDI 0.3.0 to 0.7.0",
-        readers=(RESOLVING,),
+        readers=(CONTAINERS, RESOLVING),
     ),
 )

@@ -10,6 +10,8 @@ set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+archive=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2>/dev/null | awk '$1 ~ /debian\/?$/ && $2 !~ /security/ { print $1; exit }')
+[ -n "$archive" ] || { echo "apt of this machine has no archive of Debian" >&2; exit 2; }
 [ -e "$keyring" ] || { echo "the package debian-archive-keyring is missing" >&2; exit 2; }
 find_profile() (
     cd "$work/$1"
@@ -27,7 +29,7 @@ print("found" if Locator([tree + folder for folder in folders]).get_config("mine
 )
 for suite in bookworm trixie; do
     mkdir -p "$work/apt-$suite/lists/partial" "$work/apt-$suite/archives/partial" "$work/$suite"
-    printf 'deb [signed-by=%s] http://deb.debian.org/debian %s main\n' "$keyring" "$suite" >"$work/apt-$suite/sources.list"
+    printf 'deb [signed-by=%s] %s %s main\n' "$keyring" "$archive" "$suite" >"$work/apt-$suite/sources.list"
     touch "$work/apt-$suite/status"
     set -- -o Dir::Etc::SourceList="$work/apt-$suite/sources.list" -o Dir::Etc::SourceParts=/dev/null \
         -o Dir::State="$work/apt-$suite" -o Dir::State::Lists="$work/apt-$suite/lists" \

@@ -88,6 +88,7 @@ class CallbackModule(CallbackBase):
         self._selected: set[str] = set()
         self._play: Play | None = None
         self._own_playbook = False
+        self._plays_with_hosts = 0
         self._task_names: dict[str, str] = {}
         self._reports: dict[str, str] = {}
         self._page = ""
@@ -120,8 +121,16 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_start(self, playbook: Playbook) -> None:
         self._own_playbook = is_own_playbook(playbook._file_name)
 
+    def v2_playbook_on_no_hosts_matched(self) -> None:
+        self._plays_with_hosts -= 1
+
+    def _is_left_out(self, stats: AggregateStats) -> bool:
+        """Whether the command line has left out every task of a run whose plays have hosts."""
+        return self._own_playbook and self._plays_with_hosts > 0 and not stats.processed
+
     def v2_playbook_on_play_start(self, play: Play) -> None:
         self._play = play
+        self._plays_with_hosts += 1
         manager = play.get_variable_manager()
         inventory = manager._inventory if manager else None
         if inventory:
@@ -263,7 +272,7 @@ class CallbackModule(CallbackBase):
         if run_log.current and run_log.current.path:
             self._say(f"Log: {run_log.current.path}")
             run_log.current.named = True
-        if self._own_playbook and not stats.processed:
+        if self._is_left_out(stats):
             # Ansible ends such a run as a success, and has no other way for a plug-in to say that it is none.
             sys.exit(unfinished.NOTHING_DONE)
 
@@ -271,7 +280,7 @@ class CallbackModule(CallbackBase):
         if self._whole_run:
             self._say("GPU nodes: nothing was done on any of them; the reason is given above, once for all of them.")
             return
-        if self._own_playbook and not stats.processed:
+        if self._is_left_out(stats):
             self._say(unfinished.nothing_done(context.CLIARGS))
             return
         hosts = {name: self._hosts.get(name, rows.Host()) for name in stats.processed}

@@ -58,6 +58,12 @@ EQUIVALENT = {
     'gpu.pcie wanted = stated or "all"': ("what is expected, in test_lanes_are_expected_as_the_inventory_states_them"),
     'gpu.identity return (WARN if names else PASS, "in-use", ", ".join(names) or "none", '
     "f\"graphics programs: {', '.join(names)}\")": "the value, in test_nothing_found_is_told_as_none",
+    'host.repositories return "; ".join(told) + (f"; and {len(rows) - MOST} more" if len(rows) > MOST else "")': (
+        "the end of the message, in test_as_many_problems_and_files_as_fit_are_all"
+    ),
+    'host.repositories more = f" and {len(changed) - MOST} more" if len(changed) > MOST else ""': (
+        "the end of the message, in test_as_many_problems_and_files_as_fit_are_all"
+    ),
     'host.held_updates more = f", and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""': (
         "the end of the message, in test_as_many_names_as_fit_are_all"
     ),

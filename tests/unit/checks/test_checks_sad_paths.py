@@ -127,6 +127,20 @@ def test_as_many_names_as_fit_are_all():
     assert found["message"] == "held back: p0: a, p1: a, p2: a, p3: a"
 
 
+def test_as_many_problems_and_files_as_fit_are_all():
+    [(path, asked)] = healthy_node.OTHER_NODES["host.repositories"].items()
+    [(_path, kept)] = healthy_node.OTHER_NODES["host.repository_files"].items()
+    problem = {"place": "/etc/a.repo:1", "what": "gpgcheck", "found": "0", "wanted": "1"}
+    readings = healthy_node.readings("host.repositories")
+    healthy_node.put(readings, path, {**asked, "problems": [problem] * 3})
+    found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["host.repositories"]
+    assert found["message"].count("gpgcheck is 0, not 1") == 3 and "more" not in found["message"]
+    readings = healthy_node.readings("host.repository_files")
+    healthy_node.put(readings, _path, {**kept, "now": {f"/etc/{name}.repo": "1" for name in "abc"}, "then": {}})
+    found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["host.repository_files"]
+    assert found["message"].endswith("/etc/a.repo, /etc/b.repo, /etc/c.repo")
+
+
 @pytest.mark.parametrize(("stated", "expected"), [(0, "all"), (16, 16)])
 def test_lanes_are_expected_as_the_inventory_states_them(stated, expected):
     records = run_checks(healthy_node.readings(), healthy_node.expectations(link_width=stated))

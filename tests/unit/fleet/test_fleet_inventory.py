@@ -210,13 +210,16 @@ def test_a_host_that_finds_no_inotify_instance_left_is_explained(left: bool, mon
     log = subprocess.CompletedProcess([], 0, stdout="the host's log")
     monkeypatch.setattr(containers, "podman", lambda *_, **__: log)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with Path(os.devnull).open() as next_one:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft if left else next_one.fileno() + 3, hard))
-        try:
-            with pytest.raises(FleetError) as error:
-                containers.wait_ready("demo", hosts()[:1], Path("ssh_config"))
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    # The next numbers of files need not follow each other: other tests may have files open in between.
+    next_ones = [os.open(os.devnull, os.O_RDONLY) for _ in range(4)]
+    for number in next_ones:
+        os.close(number)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft if left else next_ones[3], hard))
+    try:
+        with pytest.raises(FleetError) as error:
+            containers.wait_ready("demo", hosts()[:1], Path("ssh_config"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     late, *advice, last = str(error.value).splitlines()
     assert "is not ready after" in late and last == "the host's log"
     assert advice == [] if left else "sysctl fs.inotify.max_user_instances=" in advice[1]

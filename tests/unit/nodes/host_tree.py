@@ -18,9 +18,14 @@ class HostTree:
         self.root = str(folder)
 
     def put(self, path: str, content: str | bytes = "") -> None:
+        """What is new has the modes of a distribution, whatever the umask of the tests is."""
         file = self.folder / path.lstrip("/")
+        new = [place for place in file.parents if not place.exists()]
         file.parent.mkdir(parents=True, exist_ok=True)
+        modes = dict.fromkeys(new, 0o755) | ({} if file.exists() else {file: 0o644})
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        for place, mode in modes.items():
+            place.chmod(mode)
 
     def link(self, path: str, target: str) -> None:
         link = self.folder / path.lstrip("/")

@@ -143,6 +143,7 @@ ROWS = [
     ("smoke.compile", fault(1, "other-machine"), {}, FAIL, "why"),
     ("smoke.compile", fault(1, "of a newer trainer"), {}, FAIL, "why"),
     ("smoke.compile", {**fault(2, "other", "off by 2"), OLD: "9.0"}, {}, FAIL, "off by 2"),
+    ("smoke.compile", {**fault(2, "other", "off by 2"), OLD: "8.0"}, {}, FAIL, "off by 2"),
     ("smoke.compile", fault(2, "other", "off by 2"), {}, WARN, "Triton supports compute capability 8.0 and newer"),
     ("smoke.compile", fault(2, "timeout"), {}, FAIL, "why"),
     (

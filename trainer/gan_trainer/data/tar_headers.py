@@ -109,7 +109,7 @@ class Given(NamedTuple):
         if kind == PAX_OF_ALL:
             return self
         name = found.get("path", b"").decode("utf-8", "surrogateescape").rstrip("/")
-        if "size" in found and not found["size"].isdecimal():
+        if found.get("size", b"0").strip(b"0123456789") or found.get("size") == b"":
             raise DamagedTar(f"the pax header at byte {place} has no number as its size")
         return Given(name or self.name, int(found["size"]) if "size" in found else self.size)
 
@@ -168,7 +168,7 @@ def pax_records(records: bytes, place: int) -> dict[str, bytes]:
     found, at = {}, 0
     while at < len(records):
         digits, blank, _ = records[at : at + 12].partition(b" ")
-        end = at + int(digits) if blank and digits.isdecimal() else at
+        end = at + int(digits) if blank and digits and not digits.strip(b"0123456789") else at
         key, equals, value = records[at + len(digits) + 1 : end - 1].partition(b"=")
         if end <= at or not equals or records[end - 1 : end] != b"\n":
             raise DamagedTar(f"the pax header at byte {place} is damaged")

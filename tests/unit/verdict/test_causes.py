@@ -401,6 +401,7 @@ def test_records_and_readings_without_codes_are_read_and_explain_nothing():
     assert first_causes(old) == {}
     node = Node()
     not_loaded(node)
+    assert node.smoke is not None
     del node.readings["probe"]["reboot"]["codes"], node.readings["card_nodes"], node.smoke["problem_codes"]
     found = {check["id"]: check for check in node.checks()}
     assert found["smoke.amp"]["code"] == "failed" and "caused_by" not in found["smoke.amp"]

@@ -15,6 +15,7 @@ from releases_of_core import BESIDE, PYTHONS, RELEASES
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
+# The imports below lie in that folder, so they come after it.
 sys.path.append(str(REPOSITORY / "tests/fleet"))
 
 from gpuwright_fleet.base import build_base  # noqa: E402

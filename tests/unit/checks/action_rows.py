@@ -6,6 +6,7 @@ from host_rows import TUNED_CPU, TUNING
 from node_names import KERNEL, Changes
 from package_rows import PACKAGES, PARTS, package
 from row_values import DOWN, SMI, SMI_GPU
+from smoke_rows import fault
 
 ABSENT = {**DOWN, "status": "not_installed", "reachable": False, "rc": None}
 IDLE: Changes = {("persistenced",): "inactive"}
@@ -43,4 +44,9 @@ ROWS: list[tuple[str, Changes, str, bool]] = [
     ("driver.packages", {**ODD, (*PARTS, "manager"): "dpkg"}, "--allow-downgrades c=580.95.05* ;", True),
     ("driver.initramfs", STALE, f"dracut -f --kver {KERNEL}", True),
     ("driver.initramfs", {**STALE, ("initramfs", "image"): f"/boot/initrd.img-{KERNEL}"}, "update-initramfs -u", True),
+    # What the toolkit installs is installed again; what nobody has named is looked at by hand, where it was found.
+    ("smoke.compile", fault(0, "no-compiler"), "site.yml --tags framework,model,verify", True),
+    ("smoke.compile", fault(1, "noexec"), "in a drop-in of train-gan@.service", True),
+    ("smoke.compile", fault(1, "timeout"), "gan_trainer.compiling --device cuda", True),
+    ("smoke.compile", fault(1, "of a newer trainer"), "site.yml --tags framework,model,verify", True),
 ]

@@ -10,7 +10,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # What begins with one of these is typed into a shell.
 PROGRAMS = (
     *("ansible-playbook", "make", "pip", "openssl", "source", "ssh", "ssh-copy-id", "mkdir", "cp", "chmod", "cd"),
-    *("sudo", "systemctl", "journalctl", "gpu-run", "gpu-doctor", "gpu-tune", "train-gan"),
+    *("scp", "sudo", "systemctl", "journalctl", "gpu-run", "gpu-doctor", "gpu-tune", "train-gan"),
 )
 VENV = "/opt/gpuwright/venvs/current/bin/"
 

@@ -1,4 +1,4 @@
-"""What becomes of each command of README and of docs/train-your-images.md when the pages are tested.
+"""What becomes of each command of README and of the pages in PAGES when they are tested.
 
 The commands run as the pages have them. A row names its command to be found again, and what may stand for words that a
 reader replaces (a card, a name, a folder).
@@ -52,6 +52,9 @@ class Row:
 
 CONTROLLER, NODE, FLEET, LANE, NOT_HERE = Place
 CONFIG = "tests/molecule/config.yml"
+# Eight pictures that need no library.
+PICTURE = "{ printf 'P6 48 40 255\\n'; head -c 5760 /dev/urandom; }"
+PICTURES = f"mkdir ~/flowers && for n in 1 2 3 4 5 6 7 8; do {PICTURE} > ~/flowers/$n.ppm; done"
 
 README = (
     Row("ansible-playbook site.yml -l gpu_nodes", LANE, file=(CONFIG, "converge: ../../../site.yml")),
@@ -61,6 +64,32 @@ README = (
         # Molecule's step of that name adds both words.
         file=(CONFIG, "test_sequence: [destroy, create, syntax, check, converge, idempotence"),
     ),
+    Row(
+        "make venv && source .venv/bin/activate",
+        CONTROLLER,
+        (r"/bin/ansible-playbook\n.*core 2\.16\.19",),
+        then=" && command -v ansible-playbook && ansible-playbook --version",
+    ),
+    Row(
+        "make demo", NOT_HERE, reason="brings two more hosts up from bare, for minutes; its output is compared instead"
+    ),
+    Row("make test", NOT_HERE, reason="it is what runs this"),
+    Row("make test-real", NOT_HERE, reason="a lane of its own, which takes as long as all of make test"),
+    Row("scp -r flowers gpu-01:", NOT_HERE, reason="the reader's own copy; the next one finds the pictures in a home"),
+    Row(
+        "ssh -t gpu-01 'gpu-run -- train-gan data=$HOME/flowers run_dir=$HOME/runs/flowers'",
+        NODE,
+        (r"data: 8 images in /home/\w+/flowers", r"runs/flowers/samples/step-\d+\.png"),
+        {"ssh -t gpu-01 ": "bash -c ", "run_dir": "image_size=32 steps=2 channels=8 batch_size=4 device=cpu run_dir"},
+        before=f"cd && {PICTURES} && ",
+        then=" && ls runs/flowers/samples/step-*.png && rm -r flowers runs",
+    ),
+    Row("scp 'gpu-01:runs/flowers/samples/step-*.png' .", NOT_HERE, reason="the command above lists these files"),
+)
+
+# In any order.
+OPERATE = (
+    Row("ansible-playbook site.yml -l gpu_nodes", LANE, file=(CONFIG, "converge: ../../../site.yml")),
     Row(
         "ansible-playbook playbooks/verify.yml", LANE, file=("tests/molecule/verify.yml", "../../playbooks/verify.yml")
     ),
@@ -81,27 +110,11 @@ README = (
         ),
     ),
     Row(
-        "make venv && source .venv/bin/activate",
-        CONTROLLER,
-        (r"/bin/ansible-playbook\n.*core 2\.16\.19",),
-        then=" && command -v ansible-playbook && ansible-playbook --version",
-    ),
-    Row("make help", CONTROLLER, (r"make demo +two simulated", r"make test +lint, unit")),
-    Row(
-        "make test-corpus CORPUS=folder",
-        CONTROLLER,
-        (r"418-v100\.xml", r"\d+ files: \d+ FAIL"),
-        {"folder": "tests/unit/data/nvidia_smi"},
-    ),
-    Row(
         "openssl passwd -6",
         CONTROLLER,
         (r"(?m)^\$6\$[./0-9A-Za-z]{1,16}\$[./0-9A-Za-z]{86}$",),
         before="setsid --wait ",
         typed="a long password\na long password\n",
-    ),
-    Row(
-        "make demo", NOT_HERE, reason="brings two more hosts up from bare, for minutes; its output is compared instead"
     ),
     Row("make pyz", CONTROLLER, (r"build/gpu-doctor\.pyz: \d+ bytes, version \d",)),
     Row(
@@ -115,6 +128,12 @@ README = (
         file=("tests/unit/rollout/rollout_site.py", '"playbooks/rollout.yml"'),
     ),
     Row(
+        "ansible-playbook playbooks/upgrade.yml",
+        LANE,
+        file=("tests/faults/test_upgrade.py", '"playbooks/upgrade.yml"'),
+    ),
+    Row("ansible-playbook playbooks/patch.yml", LANE, file=("tests/faults/test_upgrade.py", '"playbooks/patch.yml"')),
+    Row(
         "ansible-playbook playbooks/accept.yml",
         LANE,
         file=("tests/unit/accept/accept_site.py", '"playbooks/accept.yml"'),
@@ -125,9 +144,6 @@ README = (
         file=("tests/faults/test_uninstall.py", '"playbooks/uninstall.yml"'),
     ),
     Row("make collection", LANE, file=("tests/collection/conftest.py", '[*galaxy, "build", ')),
-    Row("make test", NOT_HERE, reason="it is what runs this"),
-    Row("make test-real", NOT_HERE, reason="a lane of its own, which takes as long as all of make test"),
-    Row("FLEET=off make test", NOT_HERE, reason="it is what runs this"),
     Row(
         "pip download --only-binary :all: --python-version 3.11 --require-hashes"
         " -r roles/framework_pytorch/files/locks/py3.11-torch2.10.0-cu128.txt",
@@ -224,4 +240,4 @@ TRAIN = (
     ),
     Row("sudo gpu-doctor --gate", NODE, (r"open: verdict PASS",), administrator=True),
 )
-PAGES = {"README.md": README, "docs/train-your-images.md": TRAIN}
+PAGES = {"README.md": README, "docs/operate.md": OPERATE, "docs/train-your-images.md": TRAIN}

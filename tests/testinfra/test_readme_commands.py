@@ -1,4 +1,4 @@
-"""README and docs/train-your-images.md, followed line by line on a finished node; the pages' own words are typed."""
+"""README and the pages that it leads to, followed line by line on a finished node; the pages' own words are typed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tests/fleet")]
 from gpuwright_fleet.wheelhouse import build_wheelhouse  # noqa: E402
 from page_commands import commands  # noqa: E402
-from page_rows import PAGES, Place, Row  # noqa: E402
+from page_rows import PAGES, PICTURES, Place, Row  # noqa: E402
 
 # The pages are followed on one node; what differs between nodes other tests look at.
 pytestmark = [pytest.mark.el8, pytest.mark.one_node]
@@ -28,13 +28,16 @@ CONFIG = "/etc/gpuwright/train-gan/flowers.yml"
 # As docs/train-your-images.md has it in the inventory, small enough for a CPU.
 FLOWERS = {"run_dir": f"{RUNS}/flowers", "data": "/srv/gan/data/flowers", "image_size": 32, "steps": 2}
 FLOWERS |= {"channels": 8, "batch_size": 4, "device": "cpu"}
-# Eight pictures that need no library.
-PICTURE = "{ printf 'P6 48 40 255\\n'; head -c 5760 /dev/urandom; }"
-PICTURES = f"mkdir ~/flowers && for n in 1 2 3 4 5 6 7 8; do {PICTURE} > ~/flowers/$n.ppm; done"
+# Typed by ansible_user.
+FOR_ADMINISTRATORS = ("README.md", "docs/operate.md")
 
 
 def rows(page: str, place: Place) -> list[Row]:
     return [row for row in PAGES[page] if row.place is place]
+
+
+def of_administrators(place: Place) -> list[tuple[str, Row]]:
+    return [(page, row) for page in FOR_ADMINISTRATORS for row in rows(page, place)]
 
 
 def typed(page: str, row: Row) -> str:
@@ -63,10 +66,10 @@ def readme_node(host: Host) -> Iterator[Host]:
         host.run("rm -rf %s /etc/gpuwright/runtime-calibrated.json", f"{RUNS}/default")
 
 
-@pytest.mark.parametrize("row", rows("README.md", Place.NODE), ids=lambda row: row.command)
-def test_readme_is_followed_on_the_node(readme_node: Host, wish: dict, row: Row) -> None:
+@pytest.mark.parametrize(("page", "row"), of_administrators(Place.NODE), ids=lambda of: getattr(of, "command", None))
+def test_readme_is_followed_on_the_node(readme_node: Host, wish: dict, page: str, row: Row) -> None:
     """By the inventory's ansible_user: an ordinary user who may use sudo."""
-    done = in_shell_of(readme_node, wish["ansible_user"], typed("README.md", row))
+    done = in_shell_of(readme_node, wish["ansible_user"], typed(page, row))
     as_expected(row, done.rc, done.stdout + done.stderr)
 
 
@@ -93,12 +96,12 @@ def test_a_researcher_follows_the_page(researchers_node: Host, wish: dict, row: 
     as_expected(row, done.rc, done.stdout + done.stderr)
 
 
-@pytest.mark.parametrize("row", rows("README.md", Place.FLEET), ids=lambda row: row.command)
-def test_what_the_controller_gathers_for_a_node_without_a_way_out(tmp_path: Path, row: Row) -> None:
+@pytest.mark.parametrize(("page", "row"), of_administrators(Place.FLEET), ids=lambda of: getattr(of, "command", None))
+def test_what_the_controller_gathers_for_a_node_without_a_way_out(tmp_path: Path, page: str, row: Row) -> None:
     """From the fleet's wheels: pip takes them through its own variables, so that the page's words stay as they are."""
     here = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(build_wheelhouse()), "PIP_DEST": str(tmp_path)}
     done = subprocess.run(
-        ["bash", "-c", typed("README.md", row)],
+        ["bash", "-c", typed(page, row)],
         cwd=REPOSITORY,
         env={**os.environ, **here, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         capture_output=True,

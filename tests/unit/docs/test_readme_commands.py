@@ -1,4 +1,4 @@
-"""README and docs/train-your-images.md, command by command: each is run here or on the fleet, or says why it is not."""
+"""The commands of README and of other pages: each is run here or on the fleet, or its row says why it is not."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from conftest import REPOSITORY
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from page_commands import commands
-from page_rows import CONTROLLER, LANE, NOT_HERE, PAGES, README, Row
+from page_rows import CONTROLLER, LANE, NOT_HERE, PAGES, Row
 
-HERE = [row for row in README if row.place is CONTROLLER]
+HERE = {row.command: page for page, rows in PAGES.items() for row in rows if row.place is CONTROLLER}
 MAKE = re.compile(r"^(?:[A-Z]+=\S+ )?make ([a-z-]+)(?: [A-Z]+=\S+)?$")
 
 
@@ -83,9 +83,9 @@ def shell(checkout: Path, text: str, typed_in: str = "") -> subprocess.Completed
     )
 
 
-@pytest.mark.parametrize("row", HERE, ids=lambda row: row.command)
-def test_it_does_on_the_controller_what_the_page_says(checkout: Path, row: Row) -> None:
-    (command,) = [command for command in typed("README.md") if command == row.command]
+@pytest.mark.parametrize("command", HERE)
+def test_it_does_on_the_controller_what_the_page_says(checkout: Path, command: str) -> None:
+    (row,) = [row for row in PAGES[HERE[command]] if row.command == command]
     done = shell(checkout, row.text(command), row.typed)
     assert done.returncode == 0, done.stdout
     assert [pattern for pattern in row.says if not re.search(pattern, done.stdout)] == [], done.stdout

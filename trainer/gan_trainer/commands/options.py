@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 
-from ..config import Config, load_config
+from ..config import Config, ConfigError, load_config
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", required=True, metavar="FILE", help="YAML file; an empty one takes every default")
+    parser.add_argument("--config", metavar="FILE", help="YAML file; without it, every key has its default")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings that replace the file's")
 
 
 def read_config(options: argparse.Namespace) -> Config:
-    """The file with its overrides; raises ConfigError."""
-    return load_config(options.config, options.overrides)
+    """The file with its overrides; raises ConfigError, also where neither says what to train."""
+    if options.config is None and not options.overrides:
+        raise ConfigError("expected --config FILE, or settings such as data=FOLDER run_dir=FOLDER")
+    return load_config(options.config or os.devnull, options.overrides)

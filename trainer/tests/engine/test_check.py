@@ -25,6 +25,14 @@ def check(file: Path, *words: str) -> int:
     return cli.main(["--config", str(file), "--check", *words])
 
 
+def test_settings_alone_say_what_to_train(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    words = [f"{key}={value}" for key, value in {**TINY, "run_dir": tmp_path / "run", "device": "cpu"}.items()]
+    assert cli.main([*words, "--check"]) == 0
+    assert "train-gan: data: synthetic" in capsys.readouterr().out
+    assert cli.main(["--check"]) == cli.EXIT_USAGE
+    assert "--config FILE, or settings such as data=FOLDER" in capsys.readouterr().err
+
+
 def test_what_could_train_is_told_and_left_alone(file: Path, capsys: pytest.CaptureFixture) -> None:
     assert check(file) == 0
     assert "train-gan: data: synthetic" in capsys.readouterr().out and not (file.parent / "run").exists()

@@ -7,6 +7,7 @@ names are made up. A line that is indented belongs to the message before it.
 from __future__ import annotations
 
 from gpuwright.verdict.check import FAIL, WARN
+from kernel_starts import CAUSES, REFUSED
 
 PORT = "pcieport 0000:3a:00.0: "
 GPU = "nvidia 0000:3b:00.0: "
@@ -230,7 +231,7 @@ SXID_RECORDS = [
     (*SXID_FAILS, SXID + "24007, Severity 1 Engine instance 02 Sub-engine instance 00"),
     (*SXID_WARNS, SXID + "24007, Severity 0 Engine instance 02 Sub-engine instance 00"),
     (*SXID_WARNS, SXID + "11012, Non-fatal, Link 03 ingress header ECC limit"),
-    (*SXID_WARNS, SXID + "22013, Non-fatal, Link 57 Minion Link DLREQ interrupt"),
+    (*NOTHING, SXID + "22013, Non-fatal, Link 57 Minion Link DLREQ interrupt"),
     (*SXID_FAILS, SXID + "22011, Minion exterror"),
     (*SXID_FAILS, SXID + "99999, Fatal, something new"),
     (*SXID_WARNS, SXID + "99999, something new"),
@@ -721,8 +722,15 @@ LOG_RECORDS = [
     (*NOTHING, "systemd-journald[812]: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."),
 ]
 
+START_RECORDS = [
+    *[(*START, log) for log, _remedy, _action, _shown in CAUSES.values()],
+    ("kernel.driver_start", WARN, REFUSED),
+    ("kernel.gpu_reset", FAIL, "NVRM: GPU0 _kgspRpcPmuHalt: Received signal from GSP that PMU has halted."),
+]
+
 RECORDS = [
     *GPU_RECORDS,
+    *START_RECORDS,
     *SXID_RECORDS,
     *HARDWARE_RECORDS,
     *PCIE_RECORDS,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of everything else in the kernel's log: one kind of fault for each, by the rows of the log's table."""
 
-from ...readings.kernel_log.rows import LOST, UNCORRECTED, WATCH
+from ...readings.kernel_log.rows import LOST
 from ...readings.kernel_log.table import about
 from ...verdict.by_hand import ERRORS_END, MACHINE, NETWORK, NODE, OWNER, STORAGE, VENDOR, Hand
 from ...verdict.check import (
@@ -14,91 +14,14 @@ from ...verdict.check import (
     RESET,
     WARN,
     Check,
-    Judge,
     Outcome,
-    failed,
     skipped,
     unknown,
     warned,
 )
-from ...verdict.evidence import (
-    Evidence,
-    Unreadable,
-)
-from .event_names import Event, event_id
-from .evidence import ACKNOWLEDGED, KEEP, LOOK, NO_LOG, closed_words, cut, events_of, places, quiet, worst
-
-
-def finding(check_id: str, doc: str, silence: str, action: str) -> Judge:
-    """A check function over the findings of one check: an uncorrected one fails, every other is a warning."""
-
-    def look(readings: Evidence, expected: Evidence) -> Outcome:
-        if readings.absent("kernel_log"):
-            return skipped("no-log", NO_LOG)
-        events = []
-        for event in events_of(readings, "findings"):
-            row = about(event.kind)
-            if row is None:
-                raise Unreadable(
-                    f"the kernel's log has a finding {event.kind!r} that no row describes",
-                    "readings.kernel_log",
-                )
-            check, kind, remedy = row
-            if check == check_id:
-                events.append((event, _of_gpu(readings, event) if check == IOMMU else kind, remedy))
-        standing = [triple for triple in events if not triple[0].closed_by]
-        bad = [triple for triple in standing if triple[1] == UNCORRECTED]
-        if bad:
-            event, _kind, remedy = bad[worst([triple[2] for triple in bad])]
-            return failed(
-                "happened",
-                event.times,
-                0,
-                _sentence(check_id, event, len(bad)),
-                _filled(action, event),
-                remedy,
-                items=places([triple[0] for triple in bad]),
-            )
-        if not readings.flag("kernel_log", "whole"):
-            return cut()
-        if standing:
-            event = standing[0][0]
-            return warned(
-                "happened",
-                event.times,
-                0,
-                _sentence(check_id, event, len(standing)),
-                _filled(action, event),
-                items=places([triple[0] for triple in standing]),
-            )
-        closed = [(event_id(check_id, event), event.closed_by) for event, _kind, _remedy in events]
-        acknowledged = [event for event, _kind, _remedy in events if event.closed_by.startswith(ACKNOWLEDGED)]
-        return quiet(readings, silence + closed_words(closed), acknowledged)
-
-    look.__doc__ = doc
-    return look
-
-
-def _sentence(check_id: str, event: Event, number: int) -> str:
-    more = f"; {number - 1} more" if number != 1 else ""
-    return f"{event.times} times: {event.text} (event {event_id(check_id, event)}){more}"
-
-
-def _filled(action: str, event: Event) -> str:
-    return action.replace("{place}", event.pci_id)
-
-
-def _of_gpu(readings: Evidence, event: Event) -> str:
-    """An IOMMU fault is the GPU's if its driver reports it, or if the address is one of this node's GPUs."""
-    row = about(event.kind)
-    if row is None:
-        raise ValueError(f"no row has the kind {event.kind!r}")
-    if event.kind != "iommu" or event.text.startswith("nvidia "):
-        return row[1]
-    if "probe" not in readings.names():
-        return WATCH
-    cards = {gpu.pci_id("pci_id").rpartition(".")[0] for gpu in readings.each("probe", "gpus")}
-    return UNCORRECTED if event.pci_id in cards else WATCH
+from ...verdict.evidence import Evidence
+from .evidence import KEEP, LOOK, NO_LOG, cut, events_of, quiet
+from .findings import IOMMU, finding
 
 
 def log_whole(readings: Evidence, expected: Evidence) -> Outcome:
@@ -115,9 +38,6 @@ def log_whole(readings: Evidence, expected: Evidence) -> Outcome:
         words = f"{number} kernel messages are missing: {lost[0].text}"
         return warned("log-gaps", number, 0, words)
     return quiet(readings, "the log is complete")
-
-
-IOMMU = "kernel.iommu"
 
 
 def _row(
@@ -153,6 +73,18 @@ CHECKS = (
         "later start of the driver without the fault closes the finding.",
         "the driver started without trouble",
         LOOK + " | grep -iE 'nvrm|nvidia' ; reboot; if it comes back, run nvidia-bug-report.sh.",
+        needs_gpu=True,
+    ),
+    _row(
+        "kernel.gpu_reset",
+        RESET,
+        "Did the driver say that a GPU has to be reset?",
+        "No message of the driver without an Xid says that a card has to be reset, or that a processor inside it has "
+        "stopped (FAIL). A reset or a reload of the driver closes it.",
+        "no card has to be reset",
+        LOOK
+        + " | grep NVRM ; stop the GPU's programs and reset it: nvidia-smi --gpu-reset ; if the driver does not answer,"
+        " power the node off and on.",
         needs_gpu=True,
     ),
     _row(
@@ -271,6 +203,7 @@ CHECKS = (
 # By hand: who acts, and what is seen afterwards.
 BY_HAND = {
     "kernel.driver_start": Hand(NODE, ERRORS_END),
+    "kernel.gpu_reset": Hand(NODE, ERRORS_END),
     "kernel.lockups": Hand(NODE, ERRORS_END),
     "kernel.stalls": Hand(MACHINE, ERRORS_END),
     "kernel.oops": Hand(NODE, ERRORS_END),

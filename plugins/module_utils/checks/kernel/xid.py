@@ -4,7 +4,7 @@
 from typing import Any, Dict, List, Optional, Tuple
 
 from ...gpu.xid.overrides import PATH, without_effect
-from ...gpu.xid.policy import Judged, judge_sxid, judge_xid
+from ...gpu.xid.policy import Judged, judge_sxid, judge_xid, previous
 from ...gpu.xid.table import COMPANION, GPU_LOST, HARMLESS, WARN
 from ...gpu.xid.table import FAIL as FAIL_CLASS
 from ...verdict.by_hand import ERRORS_END, MACHINE, NODE, Hand
@@ -15,6 +15,10 @@ from .evidence import ACKNOWLEDGED, LOOK, NO_LOG, closed_words, cut, events_of, 
 
 XID_TABLE = "https://docs.nvidia.com/deploy/xid-errors"
 FABRIC = "Restart nvidia-fabricmanager when no GPU is in use: systemctl restart nvidia-fabricmanager"
+MISSING = (
+    "Read the log of the time before, also that of the previous boot: journalctl -k -b | grep -i xid ; journalctl -k -b"
+    " -1 | grep -i xid ; do what the missing Xid asks for"
+)
 LOST_WORDS = "fallen off the bus"
 
 Pair = Tuple[Event, Judged]
@@ -25,7 +29,8 @@ def xid(readings: Evidence, expected: Evidence) -> Outcome:
     """No Xid of this boot asks for an action, by NVIDIA's catalogue; programs' errors and unknown codes are warnings.
 
     The log must be readable and reach back to the boot. The words of the line decide where they say more than the code
-    (144 to 150, 154); 109 fails when it repeats; 45 never decides. What a reset, a reload of the driver or Xid 154 to
+    (144 to 150, 154, codes that are not in the catalogue); 109 fails when it repeats; 45 never fails, and warns if the
+    Xid that it names as its cause is missing. What a reset, a reload of the driver or Xid 154 to
     None has closed is only counted. /etc/gpuwright/xid.yml overrides rows, not that of a lost GPU.
     """
     if readings.absent("kernel_log"):
@@ -85,6 +90,10 @@ def _companions(readings: Evidence, pairs: List[Pair]) -> List[Pair]:
 def _companion(readings: Evidence, event: Event, found: Judged, pairs: List[Pair]) -> Judged:
     if found.kind != COMPANION:
         return found
+    cause = previous(event.text)
+    if cause and not any(other.code == cause for other, _judged in pairs):
+        meaning = f"{found.meaning} after an Xid {cause}, and Xid {cause} itself is missing from the log"
+        return found._replace(kind=WARN, meaning=meaning, action=MISSING)
     beside = any(
         other.pci_id == event.pci_id and judged.kind in (FAIL_CLASS, WARN) and not other.closed_by
         for other, judged in pairs

@@ -7,9 +7,32 @@ from typing import Any, Dict, NamedTuple, Sequence, Tuple
 from ...verdict.check import RESET
 from .sxid_table import NOT_FATAL as NOT_FATAL_SXID
 from .sxid_table import SWITCH, SXID
-from .table import FAIL, GPU_LOST, HARMLESS, RECOVERY, RECOVERY_ACTION_CHANGED, WARN, WATCH, XID, Row
+from .table import (
+    COMPANION,
+    FAIL,
+    GPU_LOST,
+    HARMLESS,
+    RECOVERY,
+    RECOVERY_ACTION_CHANGED,
+    RESET_GPU,
+    WARN,
+    WATCH,
+    XID,
+    Row,
+)
 
+# A code that is newer than the catalogue is judged by its words, as far as these are the driver's own.
 UNKNOWN_XID = Row(WARN, "not in the catalogue of this version", "", WATCH, "")
+UNKNOWN_FATAL = Row(
+    FAIL, "not in the catalogue of this version, and its text says that it is fatal", RESET, RESET_GPU, ""
+)
+FATAL_TEXT = re.compile(
+    r"(?<!non)(?<!non-)(?<!non )\bfatal\b|\btime(?:d )?out\b.*\bGSP\b|\bGSP\b.*\btime(?:d )?out\b", re.IGNORECASE
+)
+# A program's name has at most 15 bytes, and may hold commas and any words.
+PROGRAM = re.compile(r"\bname=[\s\S]{1,15}, ")
+# Xid 45 of newer drivers names the error after which a program's work was removed.
+CAUSED_BY = re.compile(r"\bcaused by previous Xid ([0-9]{1,4})\b")
 UNKNOWN_SXID = Row(WARN, "error of an NVSwitch that is not in this version's list", "", SWITCH, "")
 # "changed from 0x0 (None) to 0x2 (Node Reboot Required)"; newer drivers write (OS Reboot) and (PF FLR).
 WANTED = re.compile(r"\bchanged\b.*\bto (?:0x[0-9a-f]+ )?\(?([A-Za-z][A-Za-z0-9 ]*)\)?", re.IGNORECASE)
@@ -50,6 +73,12 @@ def wanted_action(text: str) -> str:
     return match.group(1).strip() if match else ""
 
 
+def previous(text: str) -> int:
+    """The Xid that an Xid 45 names as its cause; 0 if it names none."""
+    match = CAUSED_BY.search(PROGRAM.sub("", text, 1))
+    return int(match.group(1)) if match else 0
+
+
 def variant(kind: str, code: int, text: str) -> str:
     """What distinguishes events of one code and card: those that are judged differently are counted separately."""
     if kind == "sxid":
@@ -57,6 +86,9 @@ def variant(kind: str, code: int, text: str) -> str:
     if code == RECOVERY_ACTION_CHANGED:
         return _recovery_row(text)[0]
     row = XID.get(code)
+    if row is None or row.kind == COMPANION:
+        earlier = previous(text)
+        return f"after {earlier}" if earlier else "fatal" if FATAL_TEXT.search(PROGRAM.sub("", text, 1)) else ""
     for number, other in enumerate(row.variants if row else ()):
         if re.search(other.words, text):
             return str(number)
@@ -71,7 +103,7 @@ def judge_xid(code: int, text: str, count: int = 1, overrides: Sequence[Dict[str
     if code == RECOVERY_ACTION_CHANGED:
         found = _recovery(text)
     else:
-        row = XID.get(code, UNKNOWN_XID)
+        row = XID.get(code) or (UNKNOWN_FATAL if FATAL_TEXT.search(PROGRAM.sub("", text, 1)) else UNKNOWN_XID)
         found = Judged(row.kind, row.meaning, row.action, row.remedy)
         for other in row.variants:
             if re.search(other.words, text):
@@ -84,7 +116,8 @@ def judge_xid(code: int, text: str, count: int = 1, overrides: Sequence[Dict[str
 def judge_sxid(code: int, text: str, overrides: Sequence[Dict[str, Any]] = ()) -> Judged:
     """What one SXid asks for: the line's own word decides; if it has none, the table does."""
     row = SXID.get(code, UNKNOWN_SXID)
-    kind = {"fatal": FAIL, "nonfatal": WARN}.get(severity_word(text), row.kind)
+    mild = HARMLESS if row.kind == HARMLESS else WARN
+    kind = {"fatal": FAIL, "nonfatal": mild}.get(severity_word(text), row.kind)
     remedy = row.remedy or (RESET if kind == FAIL else "")
     action = row.action if kind == FAIL else NOT_FATAL_SXID
     return _overridden(Judged(kind, row.meaning, action, remedy), "sxid", code, overrides)

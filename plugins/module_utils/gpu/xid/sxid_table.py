@@ -5,7 +5,7 @@ Source (F): Fabric Manager user guide, chapter "NVSwitch SXid errors", docs.nvid
 """
 
 from ...verdict.check import RESET
-from .table import FAIL, WARN, Row
+from .table import FAIL, HARMLESS, WARN, Row
 
 # No log line says that a reset of the switches worked, so the event stays open after it.
 SWITCH = (
@@ -47,7 +47,6 @@ SXID_MILD = {
     20009: "short errors on a link",
     20012: "a link is broken or not symmetric",
     22012: "Minion interrupt",
-    22013: "Minion link request",
     **{
         code: "corrected single-bit memory error"
         for code in (11012, 11021, 11022, 11023, 12021, 12023, 15008, 15011, 19049, 19055, 19057, 19059, 19062)
@@ -58,4 +57,6 @@ SXID = {
     **{code: Row(FAIL, meaning, RESET, SWITCH, "F") for code, meaning in SXID_FATAL.items()},
     **{code: Row(WARN, meaning, "", SWITCH, "F") for code, meaning in SXID_MAYBE.items()},
     **{code: Row(WARN, meaning, "", SWITCH, "F") for code, meaning in SXID_MILD.items()},
+    # Written at each start of the driver in a guest with switches.
+    22013: Row(HARMLESS, "Minion link request", "", SWITCH, "F"),
 }

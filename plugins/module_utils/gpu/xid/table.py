@@ -4,6 +4,7 @@
 Sources, named in each row by a letter:
 C  NVIDIA's Xid catalogue (Ampere and later), docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
 V  the list for Volta and older, docs.nvidia.com/deploy/xid-errors and docs.nvidia.com/deploy/dynamic-page-retirement
+N  the list of drivers from 595 on, open-gpu-kernel-modules src/common/sdk/nvidia/inc/nverror.h
 A  errors of programs after which the GPU is healthy, k8s-device-plugin internal/rm/health.go
 
 An administrator's /etc/gpuwright/xid.yml replaces class, action and remedy of a row (`overrides`).
@@ -38,6 +39,10 @@ MEMORY = (
 NVLINK = (
     "Run: nvidia-smi nvlink -s -i {gpu} ; stop all GPU programs and reset all GPUs of the node together"
     " (nvidia-smi --gpu-reset), or reboot."
+)
+C2C = (
+    "Stop the GPU's programs and reboot the node. If it comes back: run nvidia-bug-report.sh and have the board"
+    " examined."
 )
 GUEST = "Restart the virtual machine."
 WATCH = "Look at the program that ran on {gpu}: journalctl -k -b | grep -i xid ; contact NVIDIA if it comes back."
@@ -179,6 +184,10 @@ XID = {
     170: Row(WARN, "unexpected NVLink event in confidential computing"),
     171: Row(WARN, "the memory behind an Xid 48 was DRAM; 48 and 154 beside it decide"),
     172: Row(WARN, "the memory behind an Xid 48 was SRAM; 48 and 154 beside it decide"),
+    173: _fails("the link between processor and GPU (C2C) has failed", REBOOT, C2C, "N"),
+    174: Row(WARN, "a program's work was stopped and removed without a message of its own", source="N"),
+    175: _fails("error of the memory system, or the GPU's system processor did not answer", source="N"),
+    176: Row(WARN, "corrected errors on PCIe exceed what is counted as normal", source="N"),
 }
 # Each engine of a kind has its own code; the program that used the engine failed and has to be started again.
 ENGINES = (
@@ -194,7 +203,7 @@ XID.update(
     }
 )
 # The catalogue lists them as unused: a driver that writes one is newer or older than the catalogue.
-HIGHEST_XID = 172
+HIGHEST_XID = 176
 RECOVERY_ACTION_CHANGED = 154
 GPU_LOST = 79
 UNUSED = Row(WARN, "a code that NVIDIA's catalogue lists as unused", "", "Contact NVIDIA with nvidia-bug-report.sh.")

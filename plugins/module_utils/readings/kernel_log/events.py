@@ -17,6 +17,7 @@ from .places import address, place, printable
 from .programs import begins_with_a_name
 from .records import KERNEL
 from .rows import HARMLESS, LOST
+from .rows_start import BEGUN_AGAIN, RESET_ROWS
 from .table import row_of
 
 ADDRESS = r"\((?:PCI:)?((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?[^)]*\)"
@@ -53,10 +54,13 @@ FURTHER_LINES = 3
 FIRST_WORDS = re.compile(r"Linux version [0-9]+\.[0-9]+\S* \([^()@\s]*@[^()\s]*\)(?: \(|$)")
 # Far above the number of codes times GPUs; a log with more different errors counts as not read to its end.
 MOST_EVENTS = 1000
-# Findings from a start of the driver, which a later start does again.
-STARTS = ("driver_start", "driver_mixed", "switch_start", "link_start")
 # A card that did not start is reported while the driver loads, some seconds before it says that it has loaded.
 ONE_LOAD_SECONDS = 60
+
+# What a reset of the card ends, of findings about one card.
+RESET_ENDS = BEGUN_AGAIN | {row.name for row in RESET_ROWS} | {"iommu"}
+# What a reload of the driver does besides starting again.
+RELOAD_ENDS = {row.name for row in RESET_ROWS} | {"iommu"}
 
 Event = Dict[str, Any]
 
@@ -195,7 +199,7 @@ class KernelEvents(object):
 
     def _close_card(self, card: str, words: str) -> None:
         self.xids.close(lambda event: event["pci_id"] == card and not _lost(event), words)
-        self.findings.close(lambda event: event["pci_id"] == card and event["kind"] in ("driver_start", "iommu"), words)
+        self.findings.close(lambda event: event["pci_id"] == card and event["kind"] in RESET_ENDS, words)
 
     def _close_reloaded(self, second: int) -> None:
         began = self.load_began
@@ -204,10 +208,10 @@ class KernelEvents(object):
         words = f"the driver was reloaded at {second} s"
         self.xids.close(lambda e: e["_n"] < number and reload_repairs("xid", e["code"], e["text"]), words)
         self.sxids.close(lambda e: e["_n"] < number and reload_repairs("sxid", e["code"], e["text"]), words)
-        self.findings.close(lambda e: e["_n"] < number and e["kind"] == "iommu", words)
+        self.findings.close(lambda e: e["_n"] < number and e["kind"] in RELOAD_ENDS, words)
         self.findings.close(
             lambda e: (
-                e["kind"] in STARTS
+                e["kind"] in BEGUN_AGAIN
                 and e["_n"] < number
                 and (began is not None or e["last_s"] + ONE_LOAD_SECONDS < second)
             ),

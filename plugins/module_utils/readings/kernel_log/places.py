@@ -14,6 +14,8 @@ SERVER = re.compile(
     r"|evicted by ([^\s;]+)"
 )
 REMOTE = "kernel.remote_storage"
+# Checks of disks; in other messages, what looks like the name of a disk is none.
+OF_DISKS = ("kernel.nvme", "kernel.filesystem")
 LONGEST_TEXT = 200
 
 
@@ -39,7 +41,7 @@ def place(row: Row, message: str) -> str:
     match = SHORT_PCI.search(message)
     if match:
         return address(f"{match.group(1)}:{match.group(2)}")
-    match = DISK.search(message)
+    match = DISK.search(message) if row.check in OF_DISKS else None
     return next(group for group in match.groups() if group) if match else "host"
 
 

@@ -18,7 +18,10 @@ BOOT = "boot"
 
 
 class Row(NamedTuple):
-    """One kind of message: its name in `kernel_log.findings`, the check that judges it, and the required action."""
+    """One kind of message: its name in `kernel_log.findings`, the check that judges it, and the required action.
+
+    action  "" for the check's own; else the message names a cause, and this is what helps against it
+    """
 
     name: str
     check: str
@@ -27,6 +30,7 @@ class Row(NamedTuple):
     pattern: str
     remedy: str
     source: str
+    action: str = ""
 
 
 # An address as PCI drivers print it, after the driver's name.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel and NVIDIA's driver write about GPUs, their start, PCIe and the IOMMU: one row for each message."""
+"""What the kernel and NVIDIA's driver write about lost GPUs, PCIe and the IOMMU; `rows_start`: about starts."""
 
-from ...verdict.check import CONTACT_SUPPORT, POWER_CYCLE, REBOOT, RESET
+from ...verdict.check import POWER_CYCLE, RESET
 from .rows import AT, BOOT, CORRECTED, DEVICE, DRIVER_AT, UNCORRECTED, WATCH, Row
 
 NV = "open-gpu-kernel-modules nv.c, nv-pci.c, osinit.c"
@@ -29,68 +29,6 @@ DEVICE_ROWS = (
         POWER_CYCLE,
         "drivers/pci/pci.c",
     ),
-    Row("driver_start", "kernel.driver_start", UNCORRECTED, DEVICE, r"NVRM: .*RmInitAdapter failed", REBOOT, NV),
-    Row("driver_start", "kernel.driver_start", UNCORRECTED, DEVICE, r"NVRM: .*rm_init_adapter failed", REBOOT, NV),
-    Row(
-        "driver_start",
-        "kernel.driver_start",
-        UNCORRECTED,
-        DEVICE,
-        r"nvidia " + AT + r": probe with driver nvidia failed with error|nvidia: probe of " + AT + " failed with error",
-        REBOOT,
-        "drivers/base/dd.c",
-    ),
-    Row(
-        "driver_start",
-        "kernel.driver_start",
-        UNCORRECTED,
-        DEVICE,
-        r"NVRM: (?:The NVIDIA probe routine (?:failed|was not called) for|None of the NVIDIA (?:devices|graphics"
-        r" adapters) were initialized|No NVIDIA (?:GPU found|devices probed)|This PCI I/O region assigned to your"
-        r" NVIDIA device is invalid|GPU " + AT + r" is already bound to)",
-        REBOOT,
-        NV,
-    ),
-    Row(
-        "driver_start",
-        "kernel.driver_start",
-        UNCORRECTED,
-        DEVICE,
-        r"NVRM: .*(?:is not supported by the|requires use of the NVIDIA open kernel modules"
-        r"|supported through the NVIDIA [0-9.x]+ Legacy drivers)",
-        CONTACT_SUPPORT,
-        NV,
-    ),
-    Row(
-        "driver_start",
-        "kernel.driver_start",
-        UNCORRECTED,
-        BOOT,
-        r"nvidia(?:_\w+)?: (?:Unknown symbol|disagrees about version of symbol)",
-        REBOOT,
-        "kernel/module/main.c",
-    ),
-    # The driver's memory manager (UVM) is broken for all GPUs, and only a reboot fixes it: no reload, no reset.
-    Row(
-        "driver_broken",
-        "kernel.driver_start",
-        UNCORRECTED,
-        BOOT,
-        r"NVRM: (?:\w+: )?uvm encountered global fatal error",
-        REBOOT,
-        "open-gpu-kernel-modules nv_gpu_ops.c",
-    ),
-    Row("driver_mixed", "kernel.driver_start", WATCH, BOOT, r"NVRM: API mismatch:", REBOOT, NV),
-    Row(
-        "link_start",
-        "kernel.driver_start",
-        WATCH,
-        BOOT,
-        r"NVRM: knvlink\w+: .*(?:Failed to update Rx Detect|postRxDetLinkMask failed)",
-        REBOOT,
-        "open-gpu-kernel-modules kernel_nvlink.c",
-    ),
-    Row("switch_start", "kernel.driver_start", WATCH, DEVICE, r"nvidia-nvswitch\S*: .*[Ff]ail", REBOOT, NV),
     Row(
         "pcie", "kernel.pcie_errors", UNCORRECTED, DEVICE, PORT + "PCIe Bus Error: severity=Uncorrect", POWER_CYCLE, AER
     ),

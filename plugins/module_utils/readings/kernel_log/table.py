@@ -8,15 +8,16 @@ Sources are files of the Linux kernel (4.18 to 6.17) and of NVIDIA's open kernel
 
 import re
 from functools import lru_cache
-from typing import Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from ...verdict.check import CONTACT_SUPPORT
 from .rows import CORRECTED, LOST, UNCORRECTED, WATCH, Row
 from .rows_gpu import DEVICE_ROWS
 from .rows_host import HOST_ROWS, NAMED_ROWS
 from .rows_network import NETWORK_ROWS
+from .rows_start import RESET_ROWS, START_ROWS
 
-ROWS = NAMED_ROWS + DEVICE_ROWS + NETWORK_ROWS + HOST_ROWS
+ROWS = NAMED_ROWS + DEVICE_ROWS + START_ROWS + RESET_ROWS + NETWORK_ROWS + HOST_ROWS
 # Kinds that come from groups of lines or are made by the reader: (name, check, kind, remedy).
 GROUPS = (
     ("hardware", "kernel.hardware_errors", UNCORRECTED, CONTACT_SUPPORT),
@@ -44,6 +45,15 @@ def row_of(message: str) -> Optional[Tuple[Row, int]]:
     row = ROWS[int(str(match.lastgroup)[1:])]
     numbers = (int(group) for group in match.groups() if group and group.isdecimal()) if row.kind == LOST else iter(())
     return row, next(numbers, 1)
+
+
+def cause_of(message: str) -> Tuple[str, Dict[str, str]]:
+    """(action, what fills it) if this message of a finding names its cause; ("", {}) if it does not."""
+    found = row_of(message)
+    if found is None or not found[0].action:
+        return "", {}
+    match = re.match(found[0].pattern, message)
+    return found[0].action, {} if match is None else match.groupdict()
 
 
 def about(name: str) -> Optional[Tuple[str, str, str]]:

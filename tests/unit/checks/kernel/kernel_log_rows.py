@@ -43,6 +43,7 @@ def override(code: int, judged: str, **fields: str) -> dict:
 # Each check of `kernel_log.findings`: (check, a finding that fails it, one that warns, words when nothing was said).
 PAIRS: list[tuple[str, str | None, str | None, str]] = [
     ("kernel.driver_start", "driver_start", "driver_mixed", "started without trouble"),
+    ("kernel.gpu_reset", "needs_reset", None, "no card has to be reset"),
     ("kernel.lockups", "lockup", "blocked", "nothing hung"),
     ("kernel.stalls", "stall", None, "nothing stalled"),
     ("kernel.oops", "oops", "kernel_warning", "no failure of its own"),

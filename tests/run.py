@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,8 @@ class Suite:
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
-    # Busy ones of this machine on average, whoever used them: what is below the number of cores was spent waiting.
-    cores: float = 0.0
+    # CPU seconds of its own programs; what ran in containers is in the machine's sum alone.
+    processor: float = 0.0
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, ok: bool) -> None:
@@ -384,14 +385,10 @@ NEEDS_FLEET = (
     *(f"core-{minor}" for minor in RELEASES),
     *("faults", "world", "real", "systems", "container", "schedulers"),
 )
-# `all`: one round after the other, and in a round its chains at once, each of which runs one kind after the other. A
-# kind with hosts waits for them so often that it leaves half a core and more. What takes longer is a part of
+# `all`: its chains at once, and in each one kind after the other. The first has hosts and waits for them so often that
+# it leaves more than one of two cores to the second, which computes and gives way. What takes longer is a part of
 # tests/parts.py or a lane besides.
-ROUNDS = (
-    (("lint",),),
-    (("unit",),),
-    (("molecule", "collection"), ("trainer",)),
-)
+CHAINS = (("molecule", "collection"), ("lint", "unit", "trainer"))
 NO_FLEET = "left out, as FLEET=off asks"
 # As at a hardened site: nothing may depend on UTC, or on files being readable by default.
 ZONE, UMASK = "America/New_York", 0o027
@@ -403,29 +400,43 @@ def busy_seconds() -> float:
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
-def run_chain(kinds: Sequence[str]) -> list[Suite]:
-    return [run_kind(kind) for kind in kinds]
+def processor_seconds() -> float:
+    """CPU seconds of the programs that this one has started and waited for, with theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def run_kind(kind: str) -> Suite:
     suite = Suite(kind)
-    begun, busy = time.monotonic(), busy_seconds()
+    begun, used = time.monotonic(), processor_seconds()
     if kind in NEEDS_FLEET and os.environ.get("FLEET") == "off":
         suite.notes.append(NO_FLEET)
     else:
         SUITES[kind](suite)
     suite.seconds = time.monotonic() - begun
-    suite.cores = (busy_seconds() - busy) / max(suite.seconds, 0.01)
+    suite.processor = processor_seconds() - used
     return suite
 
 
+def run_apart(kind: str) -> Suite:
+    """The kind in a process of its own, whose output is shown in one piece when it has ended."""
+    log, result = RESULTS / f"{kind}.log", RESULTS / f"{kind}.json"
+    result.unlink(missing_ok=True)
+    print(f"{kind} has begun. Its output until it ends: {log}", flush=True)
+    gives_way = () if kind in NEEDS_FLEET else ("nice", "-n", "10")
+    with log.open("wb") as output:
+        start([*gives_way, sys.executable, __file__, kind, str(result)], stdout=output, stderr=output)
+    print(f"\n{log.read_text(errors='replace')}", flush=True)
+    if not result.exists():
+        return Suite(kind, failed=1, notes=["it ended without a result"])
+    return Suite(**json.loads(result.read_text()))
+
+
 def whole() -> list[Suite]:
-    """`make test`: all rounds."""
-    done: list[Suite] = []
-    for chains in ROUNDS:
-        with ThreadPoolExecutor(len(chains)) as pool:
-            done += [suite for suites in pool.map(run_chain, chains) for suite in suites]
-    return done
+    """`make test`: all chains."""
+    with ThreadPoolExecutor(len(CHAINS)) as pool:
+        chains = list(pool.map(lambda kinds: [run_apart(kind) for kind in kinds], CHAINS))
+    return [suite for suites in chains for suite in suites]
 
 
 def turn() -> list[Suite]:
@@ -486,8 +497,11 @@ MORE_THAN_ONE: dict[str, Callable[[], list[Suite]]] = {
 }
 
 
-def main(wanted: str) -> int:
-    """Run one suite, or those of MORE_THAN_ONE; exit status 0 when nothing failed."""
+def main(wanted: str, result: str = "") -> int:
+    """Run one suite, or those of MORE_THAN_ONE; exit status 0 when nothing failed.
+
+    The file `result` is for `run_apart`: it gets what is known of the one suite.
+    """
     os.environ["TZ"] = ZONE
     time.tzset()
     os.umask(UMASK)
@@ -500,11 +514,13 @@ def main(wanted: str) -> int:
     RESULTS.mkdir(parents=True, exist_ok=True)
     begun, busy = time.monotonic(), busy_seconds()
     done = MORE_THAN_ONE[wanted]() if wanted in MORE_THAN_ONE else [run_kind(wanted)]
+    if result:
+        Path(result).write_text(json.dumps(asdict(done[0])))
     print(f"\nIn time zone {ZONE}, with umask {UMASK:03o}.")
-    print(f"\n{'kind':<13} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8} {'cores':>6}")
+    print(f"\n{'kind':<13} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8} {'processor':>9}")
     for suite in done:
         counts = f"{suite.passed:>7} {suite.failed:>7} {suite.skipped:>8}"
-        print(f"{suite.kind:<13} {counts} {suite.seconds:>8.0f} {suite.cores:>6.1f}")
+        print(f"{suite.kind:<13} {counts} {suite.seconds:>8.0f} {suite.processor:>9.0f}")
         for note in suite.notes:
             print(f"              {note}")
     total = [sum(getattr(suite, name) for suite in done) for name in ("passed", "failed", "skipped")]
@@ -514,4 +530,4 @@ def main(wanted: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "all"))
+    sys.exit(main(*(sys.argv[1:] or ["all"])))

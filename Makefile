@@ -17,7 +17,7 @@ CORPUS ?= tests/unit/data
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint \
-  unit trainer molecule hardened el9 el10 debian13 page deep guards findings archives plays-fleet plays-node test-turn test-all \
+  unit trainer trainer-long molecule hardened el9 el10 debian13 page deep guards findings archives plays-fleet plays-node test-turn test-all \
   faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm \
   test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-page bench-trainer gpu-bench \
   trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean \
@@ -62,8 +62,11 @@ lint: venv ## ansible-lint, yamllint, ruff, vermin, mypy, and the schemas of Git
 unit: venv ## modules, plan, filters, tools; also under a real Python 3.6 if there is one
 	@$(RUN) unit
 
-trainer: venv ## the GAN trainer on the CPU
+trainer: venv ## the GAN trainer on the CPU, without what takes long
 	@$(RUN) trainer
+
+trainer-long: venv ## what of the trainer's tests compiles, traces or trains for long
+	@$(RUN) trainer-long
 
 molecule: venv ## a whole node of EL 8 with testinfra, from bare to verified
 	@$(RUN) molecule

@@ -53,13 +53,15 @@ PARTS = (
     core("2.19"),
     Part("interruptions", "three interrupted runs, each repaired by a plain one", 300),
     Part("guards", "each guard taken out, and its test failing", 130),
+    Part("trainer-long", "what the trainer compiles, traces and trains for long", 200),
     Part("deep", "mutants of the checks, damaged answers, every card", 540),
     core("2.20", 200, 140),
     Part("plays-node", "plays and programs of one host: repositories, environments, locks, gates", 300),
     core("2.21", 200, 140),
 )
-# Files of tests/unit that mostly run whole playbooks, or pip: 5 to 80 processor seconds each, together 60 % of what all
-# of tests/unit take. So they are parts; `make plays-fleet plays-node` runs them on any commit.
+# Files of tests/unit that mostly run whole playbooks, pip or slow programs: 4 to 80 processor seconds each, together
+# more than half of what all of tests/unit take. So they are parts; `make plays-fleet plays-node` runs them on any
+# commit.
 PLAYS = {
     "plays-fleet": (
         "rollout/test_rollout_runs.py",
@@ -81,6 +83,10 @@ PLAYS = {
         "page/test_report_playbook.py",
         "playbooks/test_platform_tasks.py",
         "playbooks/test_bad_inventory.py",
+        "rollout/test_patch_kernels.py",
+        "playbooks/test_fact_cache.py",
+        "playbooks/test_nothing_done.py",
+        "software/test_advisories_playbook.py",
     ),
     "plays-node": (
         "roles/test_system_repository.py",
@@ -101,6 +107,11 @@ PLAYS = {
         "roles/test_xid_overrides_role.py",
         "roles/test_training_account.py",
         "roles/test_reboot_host_key.py",
+        "bundle/test_bundle_action.py",
+        "roles/test_after_reboot.py",
+        "checks/gpu/test_kept_plan.py",
+        "gpu_evidence/test_gpu_evidence_run.py",
+        "gpu_evidence/test_gpu_evidence_supervise.py",
     ),
 }
 

@@ -106,10 +106,12 @@ def call(*command: str, **variables: str) -> bool:
 
 
 # The tests of one file stay in one process, since they share what is costly to make. For a machine with two cores:
-# torch fills them with two processes; tests that wait for Ansible and ssh need more processes to do so.
+# torch fills them with two processes; tests that wait for Ansible and ssh need more processes to do so. Each more has
+# to collect all tests.
 TWO_SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile")
 # Without the last option, pytest would begin with the files that have the most tests, not those that take longest.
-FOUR_SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile", "--no-loadscope-reorder")
+THREE_SIDE_BY_SIDE = ("--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder")
+FOUR_SIDE_BY_SIDE = ("--numprocesses=4", *THREE_SIDE_BY_SIDE[1:])
 
 
 def pytest_suite(suite: Suite, name: str, python: str, *arguments: str) -> None:
@@ -138,7 +140,7 @@ def call_quietly(command: Sequence[str]) -> bool:
 
 def unit(suite: Suite) -> None:
     left_out = [f"--ignore=tests/unit/{file}" for files in parts.PLAYS.values() for file in files]
-    pytest_suite(suite, "unit", sys.executable, *FOUR_SIDE_BY_SIDE, *left_out, "tests/unit")
+    pytest_suite(suite, "unit", sys.executable, *THREE_SIDE_BY_SIDE, *left_out, "tests/unit")
     if not any(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.6*")) and not shutil.which(
         "python3.6"
     ):
@@ -146,13 +148,23 @@ def unit(suite: Suite) -> None:
 
 
 def trainer(suite: Suite) -> None:
+    trainer_suite(suite, "not long")
+
+
+def trainer_long(suite: Suite) -> None:
+    trainer_suite(suite, "long")
+
+
+def trainer_suite(suite: Suite, marks: str) -> None:
+    """The types of all of it, and the tests with these marks."""
     python = trainer_python()
     if python is None:
         return suite.add("the trainer's environment", False)
     suite.add("the trainer's types", trainer_types(python))
     # All import by name; a second conftest.py would take the place of the trainer's.
     paths = ("-o", "pythonpath=trainer trainer/tests roles/accept/files/burn_in")
-    return pytest_suite(suite, "trainer", str(python), *TWO_SIDE_BY_SIDE, *paths, "trainer/tests", "tests/burn_in")
+    tests = ("-m", marks, "trainer/tests", "tests/burn_in")
+    return pytest_suite(suite, suite.kind, str(python), *TWO_SIDE_BY_SIDE, *paths, *tests)
 
 
 def trainer_types(python: Path) -> bool:
@@ -365,6 +377,7 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "interruptions": interruptions,
     "plays-fleet": plays("plays-fleet"),
     "plays-node": plays("plays-node"),
+    "trainer-long": trainer_long,
     "page": page,
     "deep": deep,
     "guards": guards,

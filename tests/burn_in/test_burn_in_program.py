@@ -135,6 +135,7 @@ def test_the_program_measures_everything_that_a_cpu_has() -> None:
         assert device["counts"]["products"] > 0 and device["counts"]["memory_bytes"] > 0
 
 
+@pytest.mark.long
 def test_two_nodes_meet_by_torchrun_and_measure_together() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -65,7 +65,6 @@ def call(installed: Path, elsewhere: Path) -> Call:
 @pytest.fixture(scope="session")
 def host() -> Iterator[Path]:
     """A bare host of the fleet; the value is its inventory."""
-    subprocess.run([*FLEET, "up", "--fleet", "collection"], cwd=REPOSITORY, check=True)
     subprocess.run([*FLEET, "reset", "--fleet", "collection"], cwd=REPOSITORY, check=True)
     yield REPOSITORY / ".fleet/collection/inventory.yml"
     subprocess.run([*FLEET, "down", "--fleet", "collection"], cwd=REPOSITORY, check=True)

@@ -51,21 +51,16 @@ def test_a_plan_without_a_host(call: Call) -> None:
     assert "cuda-toolkit-12-" in done.stdout and "580" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "name", ["site", "preflight", "system", "framework", "model", "verify", "scan", "lock", "kickstart"]
-)
-def test_every_playbook_knows_its_roles(call: Call, elsewhere: Path, name: str) -> None:
+PLAYBOOKS = ("site", "preflight", "system", "framework", "model", "verify", "scan", "lock", "kickstart")
+
+
+def test_every_playbook_knows_its_roles(call: Call, elsewhere: Path) -> None:
     (elsewhere / "workers.yml").write_text(yaml.safe_dump({"workers": {"hosts": {"w1": {}}}}))
-    done = call(
-        "ansible-playbook",
-        f"gpuwright.node.{name}",
-        "-i",
-        "workers.yml",
-        "-e",
-        "gpuwright_hosts=workers",
-        "--list-tasks",
-    )
-    assert done.returncode == 0 and "(workers)" in done.stdout, done.stdout + done.stderr
+    names = [f"gpuwright.node.{name}" for name in PLAYBOOKS]
+    done = call("ansible-playbook", *names, "-i", "workers.yml", "-e", "gpuwright_hosts=workers", "--list-tasks")
+    assert done.returncode == 0, done.stdout + done.stderr
+    listed = re.split(r"^playbook: .*/(\w+)\.yml$", done.stdout, flags=re.MULTILINE)[1:]
+    assert listed[::2] == list(PLAYBOOKS) and all("(workers)" in text for text in listed[1::2]), done.stdout
 
 
 def test_a_wrong_limit_stops_without_our_ansible_cfg(call: Call, elsewhere: Path) -> None:

@@ -27,6 +27,10 @@ TINY: dict[str, Any] = {
 }
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: compiles, traces or trains for ten seconds and more (make trainer-long)")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
     """The machine is shared, and sums in one order are equal to the last bit."""

@@ -31,9 +31,13 @@ def containers_conf() -> Path:
 
 
 def podman(*words: str, check: bool = True, timeout: float | None = 900) -> subprocess.CompletedProcess[str]:
-    """Run podman; runc, because crun refuses hybrid cgroups."""
-    environment = os.environ | {"CONTAINERS_CONF": str(containers_conf())}
-    return run(["podman", "--runtime", "runc", *words], check=check, env=environment, timeout=timeout)
+    """Run podman; runc, because crun refuses hybrid cgroups.
+
+    A container's monitor, conmon, leaves a file `oom` in the folder where podman was started, once memory runs out.
+    """
+    own = containers_conf()
+    environment = os.environ | {"CONTAINERS_CONF": str(own)}
+    return run(["podman", "--runtime", "runc", *words], check=check, cwd=own.parent, env=environment, timeout=timeout)
 
 
 def require_containers() -> None:

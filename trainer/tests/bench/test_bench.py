@@ -120,6 +120,7 @@ def test_unsound_training_is_not_stable(monkeypatch: pytest.MonkeyPatch) -> None
     assert not measure(CONFIG, CPU, 2).stable
 
 
+@pytest.mark.long
 def test_training_in_two_processes_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the row of two GPUs does, here over gloo."""
     monkeypatch.setenv("PYTHONPATH", str(PACKAGE))

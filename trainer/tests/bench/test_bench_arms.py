@@ -87,6 +87,7 @@ def test_an_arm_that_fails_or_is_eager_under_another_name_has_a_note(monkeypatch
     assert judged[f"{gpu_goals.EAGER}: not measured"] is None
 
 
+@pytest.mark.long
 def test_what_is_compiled_is_made_once_and_compared_in_the_rounds_since_then(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
@@ -109,6 +110,7 @@ def test_where_no_time_is_left_an_arm_says_so(monkeypatch: pytest.MonkeyPatch) -
     assert len(rows) == 5 and {row["note"] for row in rows} == {gpu_rounds.NO_TIME} and kept[-1] == rows
 
 
+@pytest.mark.long
 def test_a_trial_of_the_whole_bench_ends_on_a_cpu(tmp_path: Path) -> None:
     path = ":".join(map(str, (PACKAGE, BENCH)))
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": ""}

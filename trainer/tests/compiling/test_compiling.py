@@ -228,6 +228,7 @@ def test_torch_compile_must_run_what_it_compiled(monkeypatch: pytest.MonkeyPatch
         steps.run_torch_compile("cpu")
 
 
+@pytest.mark.long
 def test_torch_compile_runs_here() -> None:
     with Caches() as caches:
         done = program.run_child(

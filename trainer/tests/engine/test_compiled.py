@@ -130,6 +130,7 @@ def test_check_leaves_the_network_as_it_was() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="the tracer of old releases knows no inner gradients")
+@pytest.mark.long
 def test_real_tracer_agrees_also_on_the_penalty() -> None:
     """Dynamo and AOTAutograd, which could not differentiate twice; the code generator behind them takes a minute."""
     trainer = trainer_for(channels=4)

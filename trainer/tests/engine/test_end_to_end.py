@@ -55,6 +55,7 @@ def test_frechet_distance_is_that_of_known_distributions() -> None:
     assert frechet_distance(first, 3 * first.flip(0) + 2) == pytest.approx(12 + 12, rel=0.05)
 
 
+@pytest.mark.long
 def test_training_on_a_folder_halves_the_distance_to_its_images(tmp_path: Path) -> None:
     folder = tmp_path / "images"
     folder.mkdir()
@@ -116,6 +117,7 @@ print(step, unfinished)
 """
 
 
+@pytest.mark.long
 def test_fifty_kills_leave_a_loadable_checkpoint_every_time(run_trainer: Run, tmp_path: Path) -> None:
     done = run_trainer("-c", KILLED, str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr

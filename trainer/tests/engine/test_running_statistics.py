@@ -18,6 +18,8 @@ from gan_trainer.precision import choose_precision
 from gan_trainer.runs.samples import generate
 
 CPU = torch.device("cpu")
+# Steps after the one that overflows: until then the networks draw images that differ.
+AFTER = {"dcgan": 50, "residual": 20, "r3gan": 20}
 
 
 def trainer_of(model: str, **settings: object) -> Trainer:
@@ -53,7 +55,7 @@ def overflow(trainer: Trainer, where: str, value: float) -> None:
 def whole_of(model: str) -> Trainer:
     """What has trained as long without an overflow. Nobody steps it further."""
     whole = trainer_of(model)
-    steps(whole, 56)
+    steps(whole, 6 + AFTER[model])
     return whole
 
 
@@ -69,7 +71,8 @@ def floating_buffers(network: torch.nn.Module) -> list[torch.Tensor]:
 @pytest.mark.parametrize(
     ("model", "where", "value"),
     [
-        *itertools.product(["dcgan"], ["generator", "discriminator"], [float("inf"), float("nan"), 1e38]),
+        *itertools.product(["dcgan"], ["generator"], [float("inf"), float("nan"), 1e38]),
+        ("dcgan", "discriminator", float("inf")),
         ("residual", "generator", float("inf")),
         ("r3gan", "generator", float("inf")),
     ],
@@ -78,12 +81,14 @@ def test_a_step_that_overflows_is_forgotten(model: str, where: str, value: float
     hurt = trainer_of(model)
     steps(hurt, 5)
     overflow(hurt, where, value)
-    steps(hurt, 50)
+    steps(hurt, AFTER[model])
     assert_as_varied(hurt, whole_of(model))
 
 
-@pytest.mark.parametrize("resumed", ["before the overflow", "right after it", "25 steps later"])
-@pytest.mark.parametrize("model", ["dcgan", "residual", "r3gan"])
+@pytest.mark.parametrize(
+    ("model", "resumed"),
+    [("dcgan", "before the overflow"), ("residual", "right after it"), ("r3gan", "right after it"), ("dcgan", "later")],
+)
 def test_so_it_is_in_a_run_that_was_resumed(model: str, resumed: str) -> None:
     """The checkpoint has neither the step nor what it would have left behind."""
     hurt = trainer_of(model)
@@ -93,10 +98,10 @@ def test_so_it_is_in_a_run_that_was_resumed(model: str, resumed: str) -> None:
     overflow(hurt, "generator", float("inf"))
     if resumed == "right after it":
         hurt = resume(hurt)
-    steps(hurt, 25)
-    if resumed == "25 steps later":
+    steps(hurt, AFTER[model] // 2)
+    if resumed == "later":
         hurt = resume(hurt)
-    steps(hurt, 25)
+    steps(hurt, AFTER[model] // 2)
     assert hurt.steps_done == whole_of(model).steps_done
     assert_as_varied(hurt, whole_of(model))
 
@@ -107,7 +112,7 @@ def test_without_the_guard_the_difference_is_seen(monkeypatch: pytest.MonkeyPatc
     hurt, whole = trainer_of("dcgan"), whole_of("dcgan")
     steps(hurt, 5)
     overflow(hurt, "generator", float("inf"))
-    steps(hurt, 50)
+    steps(hurt, AFTER["dcgan"])
     with pytest.raises(AssertionError):
         assert_as_varied(hurt, whole)
 

@@ -103,6 +103,7 @@ def test_every_form_computes_what_eager_computes(run: Path, capsys: pytest.Captu
 
 
 @pytest.mark.skipif(bool(export.FORMATS["aoti"].missing()), reason=export.FORMATS["aoti"].missing())
+@pytest.mark.long
 def test_compiled_ahead_of_time_computes_what_eager_computes(tmp_path: Path) -> None:
     """A small network: compiling a whole generator takes half a minute."""
     network = nn.Sequential(nn.Linear(8, 4), nn.Tanh()).eval()

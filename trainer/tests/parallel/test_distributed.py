@@ -119,13 +119,15 @@ def test_two_processes_train_as_one_does_and_resume_as_one(tmp_path: Path) -> No
     values = {**NORM_FREE, "device": "cpu", "steps": 6, "log_every": 1, "checkpoint_every": 3}
     train(make_config({**values, "run_dir": str(tmp_path / "one")}))
     file = config_file(tmp_path, run_dir=tmp_path / "two")
-    for steps in (3, 6):
-        command = torchrun(2, "-m", "gan_trainer.cli", "--config", str(file), f"steps={steps}")
-        done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE)
-        assert done.returncode == 0, done.stderr
-        verb = "starts" if steps == 3 else "resumes after step 3"
-        assert done.stdout.count(f"train-gan: {verb} on 2 processes, fp32") == 1
-        assert done.stdout.count(f"step {steps}/{steps} ") == 1, "one rank prints"
+    words = ["-m", "gan_trainer.cli", "--config", str(file)]
+    # The first half by torchrun itself.
+    command = torchrun(2, *words, "steps=3")
+    done = subprocess.run(command, env=trainer_environment(), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    resumed = "".join(forked.run_ranks(2, [*words, "steps=6"], trainer_environment(), PATIENCE))
+    for said, verb, step in ((done.stdout, "starts", 3), (resumed, "resumes after step 3", 6)):
+        assert said.count(f"train-gan: {verb} on 2 processes, fp32") == 1
+        assert said.count(f"step {step}/{step} ") == 1, "one rank prints"
     assert [line[0] for line in losses(tmp_path / "two")] == [1, 2, 3, 4, 5, 6]
     for two, one in zip(losses(tmp_path / "two"), losses(tmp_path / "one"), strict=True):
         assert two == pytest.approx(one, rel=1e-3)

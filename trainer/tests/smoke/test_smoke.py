@@ -31,8 +31,10 @@ def test_rehearsal_on_the_cpu_keeps_the_contract(run_trainer: Run) -> None:
     assert report["compile"]["problems"] == [] == report["compile"]["left_out"]
     assert {step["fault"] for step in report["compile"]["steps"]} == {"none"}
     assert all(value == "infinity" or int(value) > 0 for value in report["limits"].values())
-    assert (report["parallel"]["ranks"], report["parallel"]["backend"]) == (2, "gloo")
-    assert report["parallel"]["parameters_equal"] and report["parallel"]["gradients_equal"]
+    together = report["parallel"]
+    assert (together["ranks"], together["backend"], together["devices"]) == (2, "gloo", ["cpu", "cpu"])
+    assert together["parameters_equal"] and together["gradients_equal"] and together["parameters_changed"]
+    assert (together["steps_applied"], together["steps_skipped"]) == (10, 0)
     assert (report["schema"], report["device"], report["steps"], report["problems"]) == (1, "cpu", 20, [])
     (device,) = report["devices"]
     keys = {"device", "name", "amp_dtype", "amp_dtype_because", "fp32", "amp", "speed", "speed_ratio"}

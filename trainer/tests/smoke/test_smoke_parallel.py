@@ -77,15 +77,6 @@ def test_a_rank_that_fails_ends_all(work: Callable[..., Any], seconds: float, wo
     assert multiprocessing.active_children() == []
 
 
-def test_training_over_two_processes_ends_equal() -> None:
-    targets = list_targets("cpu")
-    record, problems = try_parallel(targets, choose_amp(None), 10)
-    assert problems == [] and record is not None
-    assert (record["ranks"], record["backend"], record["devices"]) == (2, "gloo", ["cpu", "cpu"])
-    assert record["parameters_equal"] and record["gradients_equal"] and record["parameters_changed"]
-    assert (record["steps_applied"], record["steps_skipped"]) == (10, 0)
-
-
 def rank(**changes: object) -> dict:
     record = {"steps_applied": 10, "steps_skipped": 0, "loss_first": 1.4, "loss_last": 0.3}
     record.update(parameters_changed=True, seconds=1.0)

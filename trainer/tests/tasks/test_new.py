@@ -59,6 +59,7 @@ def test_it_trains_resumes_draws_and_exports(package: Path, run_trainer: Run) ->
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_its_own_test_passes(package: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],

@@ -49,14 +49,14 @@ PARTS = (
     Part("debian13", "Debian 13, from bare to verified and once more", 400, 300, 3270),
     core("2.18"),
     Part("page", "the fleet's page in a browser", 120, 180, 300),
-    Part("plays-fleet", "plays over several hosts: rollouts, drains, the words of a run", 300),
+    Part("plays-fleet", "plays over several hosts: rollouts, drains, the words of a run", 340),
     core("2.19"),
     Part("interruptions", "three interrupted runs, each repaired by a plain one", 300),
     Part("guards", "each guard taken out, and its test failing", 130),
-    Part("trainer-long", "what the trainer compiles, traces and trains for long", 200),
-    Part("deep", "mutants of the checks, damaged answers, every card", 540),
+    Part("trainer-long", "what the trainer compiles, traces and trains for long", 100),
+    Part("deep", "mutants of the checks, damaged answers, every card", 420),
     core("2.20", 200, 140),
-    Part("plays-node", "plays and programs of one host: repositories, environments, locks, gates", 300),
+    Part("plays-node", "plays and programs of one host: repositories, environments, locks, gates", 320),
     core("2.21", 200, 140),
 )
 # Files of tests/unit that mostly run whole playbooks, pip or slow programs: 4 to 80 processor seconds each, together

@@ -11,14 +11,14 @@ version_added: 0.1.0
 short_description: Turn a question about a card into a host
 description:
   - For the playbook plan, which contacts no host.
-positional: system, ansible_core, machine, releases
+positional: system, ansible_core, machine, matrix
 options:
   _input:
     description: Cards, such as C(2x Tesla V100-PCIE-16GB).
     type: str
     required: true
   system:
-    description: System of the host, such as C(alma 8.10); empty for the newest.
+    description: System of the host, such as C(alma 8.10); empty for the newest that this controller manages.
     type: str
     required: true
   ansible_core:
@@ -29,16 +29,15 @@ options:
     description: Processor of the host.
     type: str
     default: ''
-  releases:
-    description: Releases of systems in the matrix.
-    type: list
-    elements: dict
-    default: []
+  matrix:
+    description: The matrix, for its systems.
+    type: dict
+    required: true
 """
 
 EXAMPLES = r"""
 - ansible.builtin.debug:
-    msg: "{{ 'T4' | gpuwright.node.plan_question('debian-12') }}"
+    msg: "{{ 'T4' | gpuwright.node.plan_question('debian-12', matrix=__preflight_matrix) }}"
 """
 
 RETURN = r"""
@@ -48,18 +47,20 @@ _value:
 """
 
 import shutil
-from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import question as _question
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import scanned as _scanned
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.input import managed_releases
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
 
 
 def plan_question(
-    cards: str, system: str, ansible_core: str = "", machine: str = "", releases: Sequence[dict[str, Any]] = ()
+    cards: str, system: str, ansible_core: str = "", machine: str = "", *, matrix: dict[str, Any]
 ) -> dict[str, Any]:
     """The host that the question means, or C(problem), one sentence for people."""
+    # Nobody asked for a system that this controller cannot manage, so none is answered.
+    releases = matrix["os_releases"] if system.strip() else managed_releases(matrix, ansible_core)
     try:
         return _question.imagined_host(cards, system, ansible_core, machine, releases)
     except ValueError as error:

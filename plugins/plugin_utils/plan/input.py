@@ -230,6 +230,13 @@ def controller_refusal(family: dict[str, Any], ansible_core: str) -> str:
     return text.format(ansible_core, family["name"], because, PINNED_CORE)
 
 
+def managed_releases(matrix: dict[str, Any], ansible_core: str) -> list[dict[str, Any]]:
+    """The rows of os_releases that an ansible-core (text, "" for unknown) can manage; all of them if it is none."""
+    families = matrix["os_families"]
+    found = [row for row in matrix["os_releases"] if not controller_refusal(families[row["family"]], ansible_core)]
+    return found or matrix["os_releases"]
+
+
 def kinds_of_gpu(matrix: dict[str, Any], gpus: list[Any]) -> tuple[Any, ...]:
     """The different GPUs of a host: those whose architecture is known, as `Gpu`, and the records of the others."""
     known, strangers = [], []

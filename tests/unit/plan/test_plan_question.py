@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.filter.plan_question import plan_question
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.input import controller_refusal, find_release
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.names import find_card
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host, pins_from
 from conftest import REPOSITORY
@@ -271,6 +273,26 @@ RELEASES = MATRIX["os_releases"]
 )
 def test_systems_as_people_write_them(text: str, system: tuple[str, str]) -> None:
     assert tuple(imagined_host("T4", text, releases=RELEASES)["os"].values()) == system
+
+
+@pytest.mark.parametrize(
+    ("core", "text", "system"),
+    [
+        ("2.16.19", "", ("rhel", "8.10")),
+        ("", "", ("rhel", "8.10")),
+        ("2.17.14", "", ("ubuntu", "24.04")),
+        ("2.21.5", "  ", ("ubuntu", "24.04")),
+        # Who names a system is told what is the matter with it, as is who has a core that manages none.
+        ("2.21.5", "el8", ("rhel", "8.10")),
+        ("2.15.0", "", ("rhel", "8.10")),
+    ],
+)
+def test_the_system_of_a_question_without_one_is_manageable(core: str, text: str, system: tuple[str, str]) -> None:
+    """By the ansible-core that was asked: RHEL 8 is none for 2.17 and newer."""
+    host = plan_question("T4", text, core, matrix=MATRIX)
+    assert tuple(host["os"].values()) == system
+    refused = bool(controller_refusal(MATRIX["os_families"][find_release(MATRIX, host)["family"]], core))
+    assert refused == (text == "el8" or core == "2.15.0")
 
 
 @pytest.mark.parametrize(("card", "machine"), [("GH200", "aarch64"), ("GB300", "aarch64"), ("H100 PCIe", "x86_64")])

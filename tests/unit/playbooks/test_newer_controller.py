@@ -49,3 +49,10 @@ def test_a_host_with_the_python_of_rhel_8_is_left_out(
     assert done.returncode != 0
     assert "The controller's ansible-core is too new for the Python of this host" in output, output
     assert "need ansible-core 2.16" in output and "changed=0" in output, output
+
+
+def test_a_question_without_a_system_is_answered_for_one_that_it_manages(newer_ansible: Path, tmp_path: Path) -> None:
+    command = [str(newer_ansible), "playbooks/plan.yml", "-e", "gpu=V100"]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "GPUWRIGHT_LOG_FOLDER": str(tmp_path)}
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and " on ubuntu 24.04" in " ".join(done.stdout.split()), done.stdout + done.stderr

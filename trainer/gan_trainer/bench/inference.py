@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import copy
+import math
 import statistics
 import time
+from functools import partial
 from typing import Any, Callable, NamedTuple, Sequence
 
 import torch
@@ -19,6 +21,8 @@ from .timing import synchronise
 
 LATENCY_RUNS, THROUGHPUT_RUNS, WARM_UP = 50, 10, 3
 BATCH = 64
+# Largest difference of a pixel in [-1, 1] that rounding explains, in float32 and in half precision.
+MOST_DIFFERENCE, MOST_DIFFERENCE_HALF = 0.02, 0.25
 
 Network = Callable[[Tensor], Tensor]
 
@@ -129,17 +133,28 @@ def measure_way(way: Way, generator: nn.Module, one: Tensor, many: Tensor, expec
     single, batch = (way.make(network, noise.to(cast)) for noise in (one, many))
     times = sorted(latency(single, one.to(cast), device))
     rate = throughput(batch, many.to(cast), device)
-    images = batch(many.to(cast))
-    if images.dtype != cast:
-        raise NotAsNamed(f"not measured: its images are of {images.dtype}, not of {cast}")
-    if way.make is compiled and not runs_compiled(lambda: batch(many.to(cast))):
-        raise NotAsNamed("not measured: no compiled code runs")
+    for run, noise in ((single, one.to(cast)), (batch, many.to(cast))):
+        if way.make is compiled and not runs_compiled(partial(run, noise)):
+            raise NotAsNamed("not measured: no compiled code runs")
+    compare(single(one.to(cast)), generator(one), cast)
     return {
         "latency_ms": round(statistics.median(times), 3),
         "latency_p95_ms": round(times[int(len(times) * 0.95)], 3),
         "images_per_s": round(rate, 1),
-        "difference": float((images.float() - expected).abs().max()),
+        "difference": compare(batch(many.to(cast)), expected, cast),
     }
+
+
+def compare(images: Tensor, expected: Tensor, cast: torch.dtype) -> float:
+    """The largest difference of a pixel; NotAsNamed where these are no images of the generator in this format."""
+    if images.dtype != cast:
+        raise NotAsNamed(f"not measured: its images are of {images.dtype}, not of {cast}")
+    difference = float((images.float() - expected).abs().max())
+    if not math.isfinite(difference):
+        raise NotAsNamed("not measured: its images are not finite")
+    if difference > (MOST_DIFFERENCE_HALF if cast == torch.float16 else MOST_DIFFERENCE):
+        raise NotAsNamed(f"not measured: its images differ from eager float32's by {difference:.2g}")
+    return difference
 
 
 def latency(network: Network, noise: Tensor, device: torch.device) -> list[float]:

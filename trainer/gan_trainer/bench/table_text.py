@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from .tables import NEEDS_GPU
 from .training import DISTINCT_BATCHES
 
 LABELS = {"fp32": "fp32 strict"}
@@ -74,7 +73,7 @@ def _claim(row: dict[str, Any]) -> str:
         now = None if measured is None else f"{measured * 100:.0f} %"
     else:
         was, now = f"{low:.1f} times", None if measured is None else f"{measured:.2f} times"
-    return f"{row['name']:<50}{was:>18}{now or f'not run: {NEEDS_GPU}':>24}"
+    return f"{row['name']:<50}{was:>18}{now or 'not run: ' + row['not_run']:>24}"
 
 
 def _rung(row: dict[str, Any]) -> str:

@@ -78,7 +78,7 @@ def bench(
     # A trial at reduced size cannot be compared with what was reported for a GPU.
     measured = on_gpu and config.task == "gan"
     batch, ladder = (report["batch"], report["ladder"]) if measured else ([NOT_RUN], [NOT_RUN])
-    report["claims"] = claims(report["precision"], batch, ladder)
+    report["claims"] = claims(report["precision"], batch, ladder, measured)
     report["contradictions"] = contradictions(report["claims"][-1]["measured"])
     return report
 
@@ -191,9 +191,13 @@ def take(row: dict[str, Any], taken: Taken, images: int) -> None:
 
 
 def claims(
-    precision: list[dict[str, Any]], batch: list[dict[str, Any]], ladder: list[dict[str, Any]]
+    precision: list[dict[str, Any]], batch: list[dict[str, Any]], ladder: list[dict[str, Any]], measured: bool = True
 ) -> list[dict[str, Any]]:
-    """What was reported in one sentence: `{name, unit, reported: [low, high], measured}`, None: not measured."""
+    """What was reported in one sentence: `{name, unit, reported: [low, high], measured, not_run}`, None: not measured.
+
+    measured  whether the rows are those of a GPU that trains a GAN
+    """
+    reason = "see the rows" if measured else NEEDS_GPU
     rows = {row["name"]: row for row in precision}
     before, after = (rows[name]["allocated_fraction"] for name in ("fp32", "amp"))
     # The last rung that this machine can run.
@@ -202,16 +206,18 @@ def claims(
     everything = f"everything on{' but for ' if without else ''}{', '.join(without)}"
     gain = round(BATCH[32]["epoch_min"] / BATCH[128]["epoch_min"], 3)
     return [
-        claim(f"{everything}, over the plain fp32 loop", "times", [OVERALL, OVERALL], overall),
+        claim(f"{everything}, over the plain fp32 loop", "times", [OVERALL, OVERALL], overall, reason),
         claim(
             "memory saved by mixed precision, equal batch",
             "%",
             list(AMP_MEMORY_SAVED),
             round(1 - after / before, 3) if before and after else None,
+            reason,
         ),
-        claim("batch 128 over 32", "times", [gain, gain], batch[-1]["ratio"]),
+        claim("batch 128 over 32", "times", [gain, gain], batch[-1]["ratio"], reason),
     ]
 
 
-def claim(name: str, unit: str, reported: list[float], measured: float | None) -> dict[str, Any]:
-    return {"name": name, "unit": unit, "reported": reported, "measured": measured}
+def claim(name: str, unit: str, reported: list[float], measured: float | None, reason: str) -> dict[str, Any]:
+    not_run = reason if measured is None else ""
+    return {"name": name, "unit": unit, "reported": reported, "measured": measured, "not_run": not_run}

@@ -13,6 +13,8 @@ from typing import Callable, NamedTuple
 
 import torch
 
+from ..errors import UserError
+
 MAX_SPREAD = 0.15
 MANY_ROUNDS = 8
 # The clock, in s. On a CPU that others use, too, time.process_time with one thread is more accurate.
@@ -30,21 +32,32 @@ class Result(NamedTuple):
     ratio: float | None
 
 
-def take_turns(arms: dict[str, Arm], rounds: int) -> list[Result]:
-    """Run every arm once in each round, in alternating order; an arm returns its rate."""
+def take_turns(arms: dict[str, Arm], rounds: int, notes: dict[str, str] | None = None) -> list[Result]:
+    """Run every arm once in each round, in alternating order; an arm returns its rate.
+
+    notes  takes the reason of an arm that ends with a UserError, which then has no result; else the error goes on
+    """
     rates: dict[str, list[float]] = {name: [] for name in arms}
     for number in range(rounds):
         for name in list(arms) if number % 2 == 0 else reversed(list(arms)):
-            rates[name].append(arms[name]())
-    return summarise(rates)
+            if name not in rates:
+                continue
+            try:
+                rates[name].append(arms[name]())
+            except UserError as error:
+                if notes is None:
+                    raise
+                notes[name] = str(error)
+                del rates[name]
+    return summarise(rates, next(iter(arms)))
 
 
-def summarise(rates: dict[str, list[float]]) -> list[Result]:
-    """Results in the order of the arms; the others are compared with the first arm."""
-    first = next(iter(rates.values()))
+def summarise(rates: dict[str, list[float]], against: str = "") -> list[Result]:
+    """Results in the order of the arms; the others are compared with the first arm, or with the one `against`."""
+    first = rates.get(against or next(iter(rates), ""), [])
     results = []
     for name, own in rates.items():
-        steady = max(spread(first), spread(own)) <= MAX_SPREAD
+        steady = bool(first) and max(spread(first), spread(own)) <= MAX_SPREAD
         ratio = statistics.median(rate / base for rate, base in zip(own, first)) if steady else None
         results.append(Result(name, own, statistics.median(own), ratio))
     return results

@@ -22,6 +22,8 @@ MIB = 1 << 20
 CORNER = 8
 # Of a product of unit normal numbers, relative to its own spread; rounding to bfloat16 stays far below.
 TOLERANCE = 0.05
+# The same of products of float32: TF32 rounds factors to 10 bits of 23, and stays above this at any size of a matrix.
+EXACT = 1e-4
 
 
 class MeasureError(RuntimeError):
@@ -159,9 +161,23 @@ def product_rate(device: torch.device, name: str, sizes: Sizes) -> float:
         torch.set_float32_matmul_precision(before)
     exact = left[:CORNER].double() @ right[:, :CORNER].double()
     error = (out[:CORNER, :CORNER].double() - exact).abs().max().item() / sizes.edge**0.5
-    if not error < TOLERANCE:
-        raise MeasureError(f"the product is wrong: off by {error:.2g} of its spread")
+    if wrong := why_wrong(name, error, device.type == "cuda"):
+        raise MeasureError(wrong)
     return 2.0 * sizes.edge**3 / seconds / 1e12
+
+
+def why_wrong(name: str, error: float, on_gpu: bool) -> str:
+    """Why a product that is off by `error` of its spread is none in the format `name`, "" if it is one.
+
+    The variable NVIDIA_TF32_OVERRIDE counts more than what torch asks for, and would give one format the other's speed.
+    """
+    if not error < TOLERANCE:
+        return f"the product is wrong: off by {error:.2g} of its spread"
+    if name == "fp32" and error > EXACT:
+        return f"the factors were rounded (off by {error:.2g} of its spread): this is no product in fp32"
+    if name == "tf32" and on_gpu and error < EXACT:
+        return "TF32 is off: is NVIDIA_TF32_OVERRIDE set?"
+    return ""
 
 
 def peer_rate(device: torch.device, other: torch.device, sizes: Sizes) -> float:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from gan_trainer import cli
 from gan_trainer.bench import data, ladder, reported, tables, timing
 from gan_trainer.bench.inference import bench_inference
 from gan_trainer.bench.newcomer import NewcomersLoop
+from gan_trainer.bench.table_text import _claim
 from gan_trainer.bench.training import Measured, make_batches, make_trainer, measure, measure_ranks, run_rank
 from gan_trainer.commands import bench as bench_command
 from gan_trainer.config import Config, ConfigError, make_config
@@ -296,6 +298,9 @@ def test_claims_stand_beside_what_was_measured(two_gpus: list[str]) -> None:
     assert tables.claims(precision, batch, rungs)[0]["name"] == "everything on but for TF32, over the plain fp32 loop"
     noise = [{"ratio": None, "images_per_s": 5.0, "name": "plain"}]
     assert [row["measured"] for row in tables.claims(precision, noise, noise)] == [None, 0.4, None]
+    # What was too noisy or did not fit a GPU does not need one.
+    assert [("needs a GPU" in _claim(row)) for row in tables.claims(precision, noise, noise)] == [False, False, False]
+    assert all("needs a GPU" in _claim(row) for row in tables.claims(precision, noise, noise, measured=False)[::2])
 
 
 def test_what_does_not_fit_is_a_note_and_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +361,54 @@ def test_data_stages_are_measured(
     assert stages == ["read the file", "decode", "crop, resize, to uint8", "collate", "to cpu, normalise"]
     assert all(row["images_per_s"] > 0 for row in report["stages"] + report["paths"])
     assert [row["name"] for row in report["paths"]][0] == data.PLAIN and len(report["paths"]) == 4
-    assert "memory map, whole batches" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "memory map, whole batches" in told
+    # Each file was read before: nothing is said of a disk.
+    assert "disk" not in told and told.count("page cache") == 2
+
+
+def test_a_stage_on_one_core_takes_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the table's head says of all but the last one."""
+    monkeypatch.setattr(data, "IMAGES", 4)
+    threads: list[int] = []
+    stack = torch.stack
+
+    def counted(images: Any) -> torch.Tensor:
+        threads.append(torch.get_num_threads())
+        return stack(images)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with data.folder_of(CONFIG) as (folder, _):
+            arms = data.stage_arms(sorted(Path(folder).iterdir()), CONFIG, CPU)
+            monkeypatch.setattr(torch, "stack", counted)
+            assert arms["collate"]() > 0 and set(threads) == {1} and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_folders_of_classes_are_measured_without_them(tmp_path: Path) -> None:
+    """With classes there is no cache, and the path named after it would decode every image anew."""
+    for name in ("cats", "dogs"):
+        (tmp_path / name).mkdir()
+        for number in range(4):
+            Image.new("RGB", (40, 40), (number * 20, 0, 0)).save(tmp_path / name / f"{number}.jpg")
+    config = make_config({**TINY, "device": "cpu", "data": str(tmp_path), "classes": 2, "batch_size": 2})
+    rows = data.bench_data(config, CPU)["paths"]
+    assert len(rows) == 4 and all(row["images_per_s"] > 0 for row in rows)
+
+
+def test_a_path_named_after_the_memory_map_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data, "IMAGES", 8)
+    monkeypatch.setattr(data, "JPEG_SIZE", 64)
+    real = data.open_loader
+    monkeypatch.setattr(
+        data, "open_loader", lambda config, *rest, **more: real(replace(config, cache_dir=""), *rest, **more)
+    )
+    rows = {row["name"]: row for row in data.bench_data(CONFIG, CPU)["paths"]}
+    assert rows["memory map, whole batches"]["images_per_s"] is None
+    assert "not measured" in rows["memory map, whole batches"]["not_run"]
 
 
 def test_plain_loader_gives_the_pictures_of_the_trainer(tmp_path: Path) -> None:

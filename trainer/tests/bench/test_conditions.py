@@ -175,6 +175,44 @@ def test_a_way_is_held_to_its_format() -> None:
         inference.measure_way(way, generator, noise, noise, generator(noise))
 
 
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        # As a recording that was never replayed, or a compiler that computes zeros on an old card.
+        (torch.zeros_like, "not measured: its images differ from eager float32's by "),
+        (lambda images: images * float("nan"), "not measured: its images are not finite"),
+    ],
+)
+@pytest.mark.parametrize("batch_size", [1, inference.BATCH])
+def test_a_way_that_draws_something_else_has_no_figure(
+    monkeypatch: pytest.MonkeyPatch, spoil: Callable[[torch.Tensor], torch.Tensor], says: str, batch_size: int
+) -> None:
+    """Of one image, by which latency is measured, or of a batch of 64."""
+
+    def make(network: Any, noise: torch.Tensor) -> Any:
+        return lambda given: spoil(network(given)) if len(given) == batch_size else network(given)
+
+    monkeypatch.setattr(inference, "WAYS", (inference.Way("other", make, needs_gpu=False), inference.WAYS[0]))
+    torch.manual_seed(0)
+    generator = build(CONFIG).generator.eval()
+    # An untrained one is close to zero everywhere.
+    shifted = torch.nn.Sequential(generator, torch.nn.Hardtanh(0.5, 1.0))
+    other, eager = inference.bench_inference(shifted, CONFIG.latent_dim, CPU)
+    assert other["not_run"].startswith(says) and other["latency_ms"] is other["images_per_s"] is None
+    assert eager["images_per_s"] > 0 and eager["not_run"] == ""
+
+
+def test_compiled_code_that_runs_for_batches_alone_is_no_latency(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second shape may be left to eager mode."""
+    monkeypatch.setattr(inference, "runs_compiled", lambda work: len(work()) == inference.BATCH)
+    monkeypatch.setattr(torch, "compile", lambda network: network)
+    way = next(way for way in inference.WAYS if way.name == "torch.compile")
+    generator = build(CONFIG).generator.eval()
+    one, many = (torch.randn(count, CONFIG.latent_dim) for count in (1, inference.BATCH))
+    with torch.no_grad(), pytest.raises(NotAsNamed, match="no compiled code runs"):
+        inference.measure_way(way, generator, one, many, generator(many))
+
+
 def test_pageable_batches_are_not_pinned() -> None:
     with pytest.raises(NotAsNamed, match="not in pinned memory"):
         conditions.pinned(training.make_batches(CONFIG, 2, pinned=False))

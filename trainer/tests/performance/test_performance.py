@@ -23,6 +23,7 @@ from gan_trainer.performance.measures import (
     product_rate,
     transfer_rates,
     why_no_format,
+    why_wrong,
 )
 from gan_trainer.performance.placement import PlacementError, gpu_node, link_speed, numa_nodes, parse_cpus, working_on
 from gan_trainer.performance.program import Collector, measure_device, measure_node
@@ -81,6 +82,37 @@ def test_a_wrong_product_is_no_measurement(name: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(performance_measures.torch, "mm", wrong)
     with pytest.raises(MeasureError, match="the product is wrong"):
         product_rate(CPU, name, SMALL)
+
+
+def test_a_product_with_rounded_factors_is_none_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVIDIA_TF32_OVERRIDE=1 has cuBLAS round them to ten bits, whatever torch asks for, and is faster by that."""
+    right = torch.mm
+
+    def rounded(factor: torch.Tensor) -> torch.Tensor:
+        return ((factor.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+    def as_tf32(left: torch.Tensor, other: torch.Tensor, out: torch.Tensor) -> None:
+        right(rounded(left), rounded(other), out=out)
+
+    monkeypatch.setattr(performance_measures.torch, "mm", as_tf32)
+    with pytest.raises(MeasureError, match=r"the factors were rounded .*: this is no product in fp32"):
+        product_rate(CPU, "fp32", SMALL)
+    assert product_rate(CPU, "tf32", SMALL) > 0
+
+
+@pytest.mark.parametrize("edge", [128, 2048])
+def test_what_tells_fp32_from_tf32_does_so_at_every_size(edge: int) -> None:
+    left, right = (torch.randn(edge, edge, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    exact = left[:8].double() @ right[:, :8].double()
+    error = float(((left[:8] @ right[:, :8]).double() - exact).abs().max()) / edge**0.5
+    cut = [
+        ((each.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32) for each in (left[:8], right[:, :8].clone())
+    ]
+    coarse = float(((cut[0] @ cut[1]).double() - exact).abs().max()) / edge**0.5
+    assert why_wrong("fp32", error, True) == why_wrong("tf32", coarse, True) == ""
+    assert "no product in fp32" in why_wrong("fp32", coarse, True) and "TF32 is off" in why_wrong("tf32", error, True)
+    # A CPU has no TF32.
+    assert why_wrong("tf32", error, False) == ""
 
 
 def test_a_damaged_copy_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ ACCEPTED, REFUSED = "ACCEPTED", "NOT ACCEPTED"
 FAIL, WARN, NOTE = "FAIL", "WARN", "NOTE"
 NEEDED = ("copy_gb_s", "d2h_gb_s", "h2d_gb_s", "matmul_fp32_tflops")
 ON_CPU = "cpu"
+# Of the cards, by nvidia-smi: one count tells nothing of what came since then.
+LEAST_LOOKS = 2
 Expected = Mapping[str, Any]
 
 
@@ -52,7 +54,7 @@ def judge(
     found = [Finding("accept.lost", FAIL, "it was lost before the acceptance ended")] if host in lost else []
     found += [Finding("accept.problem", FAIL, str(text)) for text in record.get("problems") or []]
     found += whole(record, answer, expected)
-    found += errors_of_memory(answer)
+    found += errors_of_memory(answer, expected)
     speed = [finding for figure in fleet.figures[host] for finding in of_figure(host, fleet, figure, share)]
     found += speed + comparable(host, fleet, speed_is_judged(host, fleet))
     return found + between(host, history, share, lost)
@@ -74,8 +76,9 @@ def whole(record: Mapping[str, Any], answer: Answer, expected: Expected) -> list
             found.append(Finding("accept.wrong_result", FAIL, f"{device.get('device')}: {more} more faults"))
         series, left = device.get("series") or {}, device.get("left_out") or {}
         for measure in NEEDED:
-            if not series.get(measure) and measure not in left:
-                text = f"{device.get('device')}: {WORDS[measure]} was not measured"
+            if not series.get(measure):
+                reason = f": {left[measure]}" if measure in left else ""
+                text = f"{device.get('device')}: {WORDS[measure]} was not measured{reason}"
                 found.append(Finding("accept.unmeasured", FAIL, text))
     ranks = max(len(devices), 1)
     if ranks > 1 and not any((device.get("series") or {}).get("all_reduce") for device in devices):
@@ -83,11 +86,17 @@ def whole(record: Mapping[str, Any], answer: Answer, expected: Expected) -> list
     return found
 
 
-def errors_of_memory(answer: Answer) -> list[Finding]:
-    """Uncorrected memory errors that a card has counted during the burn-in."""
+def errors_of_memory(answer: Answer, expected: Expected) -> list[Finding]:
+    """Uncorrected memory errors that a card has counted during the burn-in, or that nobody has looked for them."""
+    looks = [look for look in answer.get("looks") or [] if look.get("gpus")]
+    if expected["device"] != ON_CPU and len(looks) < LEAST_LOOKS:
+        said = [str(look["problem"]) for look in answer.get("looks") or [] if look.get("problem")]
+        why = f": {said[-1]}" if said else ""
+        text = f"errors of memory were not counted, as nvidia-smi told of the cards in {len(looks)} looks{why}"
+        return [Finding("accept.unmeasured", FAIL, text)]
     first: dict[str, int] = {}
     last: dict[str, int] = {}
-    for look in answer.get("looks") or []:
+    for look in looks:
         for gpu in look.get("gpus") or []:
             count = gpu.get("ecc_uncorrected_volatile")
             if isinstance(count, int):

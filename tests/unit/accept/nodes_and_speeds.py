@@ -59,4 +59,16 @@ def device(name: str = "Tesla V100-PCIE-16GB", index: int = 0, factor: float = 1
 def answer(*devices: dict[str, Any], kind: str = "cuda", **more: Any) -> dict[str, Any]:
     """What on_node.py prints for a node's own burn-in."""
     record = {"schema": 1, "kind": "node", "device": kind, "torch": "2.10.0+cu128", "cuda": "12.8", "seconds": 3600}
-    return {"record": {**record, "devices": list(devices), "problems": []}, "problem": "", "round": 0, **more}
+    watched = {"looks": [look(0.0, 0), look(3600.0, 0)]} if kind == "cuda" else {}
+    return {
+        "record": {**record, "devices": list(devices), "problems": []},
+        "problem": "",
+        "round": 0,
+        **watched,
+        **more,
+    }
+
+
+def look(at: float, errors: int | None) -> dict[str, Any]:
+    """What nvidia-smi says at one moment of the one card; errors: None where it has no ECC."""
+    return {"at_s": at, "gpus": [{"pci_id": "0000:3b:00.0", "ecc_uncorrected_volatile": errors}]}

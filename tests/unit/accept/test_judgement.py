@@ -9,7 +9,7 @@ from ansible_collections.gpuwright.node.plugins.lookup.accept import answer_in
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu import floors
 from ansible_collections.gpuwright.node.plugins.plugin_utils.accept import certificate
 from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.figures import slower
-from nodes_and_speeds import Cluster, answer, device, speeds
+from nodes_and_speeds import Cluster, answer, device, look, speeds
 
 RUN = {"began": "2026-11-23T10:00:00Z", "ended": "2026-11-23T11:10:00Z", "minutes": 60, "share_percent": 10}
 EXPECTED = {"device": "cuda", "gpus": 1, "os": "rhel 8.8", "kernel": "4.18"}
@@ -27,6 +27,12 @@ def judged(answers: dict[str, Any], expected: dict[str, Any] = EXPECTED, history
 
 def ids(record: dict[str, Any], status: str = "FAIL") -> list[str]:
     return [row["id"] for row in record["findings"] if row["status"] == status]
+
+
+def without(measure: str, reason: str) -> dict[str, Any]:
+    """A device that gives a reason in place of a measure."""
+    found = device(left_out={measure: reason})
+    return {**found, "series": {name: series for name, series in found["series"].items() if name != measure}}
 
 
 def fleet(count: int = 4, **more: Any) -> dict[str, Any]:
@@ -68,6 +74,12 @@ def test_the_worst_card_of_a_node_stands_for_it_in_the_median() -> None:
     assert texts and all(text.startswith("cuda:1: ") for text in texts)
 
 
+def test_a_card_that_counts_no_errors_is_accepted() -> None:
+    """One without ECC, as nvidia-smi says N/A of it."""
+    found = judged(fleet(4, n4=answer(device(), looks=[look(0, None), look(9, None)])))
+    assert found["n4"]["verdict"] == "ACCEPTED"
+
+
 def test_two_nodes_are_no_fleet_and_only_their_floors_count() -> None:
     found = judged(fleet(2, n2=answer(device(factor=0.95))))
     assert found["n2"]["verdict"] == "ACCEPTED" and ids(found["n2"], "NOTE") == ["accept.no_fleet"]
@@ -107,16 +119,22 @@ def test_different_models_are_not_compared() -> None:
         (answer(device(faults=["cuda:0, 12 s after the start: 1 of 64 numbers"])), "accept.wrong_result"),
         (answer(device(counts={"faults": 3})), "accept.wrong_result"),
         (answer(device(series={})), "accept.unmeasured"),
+        # Whatever the node gives as its reason, it was not measured.
+        (answer(without("copy_gb_s", "no memory is free")), "accept.unmeasured"),
+        (answer(device(), looks=[]), "accept.unmeasured"),
+        (answer(device(), looks=[{"at_s": 1, "problem": "nvidia-smi did not answer"}] * 9), "accept.unmeasured"),
+        # One count says nothing of what came during the burn-in.
+        (
+            answer(device(), looks=[look(1, 0), {"at_s": 9, "problem": "nvidia-smi did not answer"}]),
+            "accept.unmeasured",
+        ),
         (answer(device(), kind="cpu"), "accept.device"),
         (
-            answer(device(), looks=[
-                {"at_s": 1, "gpus": [{"pci_id": "0000:3b:00.0", "ecc_uncorrected_volatile": 0}]},
-                {"at_s": 9, "gpus": [{"pci_id": "0000:3b:00.0", "ecc_uncorrected_volatile": 2}]},
-            ]),
+            answer(device(), looks=[look(1, 0), look(9, 2)]),
             "accept.ecc",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_or_unknown_is_not_accepted(wrong: Any, expected_id: str) -> None:
     found = judged(fleet(4, n4=wrong))
     assert expected_id in ids(found["n4"]) and found["n4"]["verdict"] == "NOT ACCEPTED"

@@ -92,17 +92,18 @@ def run(options: argparse.Namespace) -> Dict[str, Any]:
 
 
 def run_watched(options: argparse.Namespace) -> Dict[str, Any]:
-    """The same, with a look at the cards in regular intervals while the program runs."""
+    """The same, with a look at the cards before and after the program, and in regular intervals while it runs."""
     answer: Dict[str, Any] = {}
     worker = threading.Thread(target=lambda: answer.update(run(options)), daemon=True)
+    looks: List[Dict[str, Any]] = [look(0.0)]
     begin = time.monotonic()
     worker.start()
     pause = max(LEAST_PAUSE_S, options.seconds / MOST_LOOKS)
-    looks: List[Dict[str, Any]] = []
     while worker.is_alive():
         worker.join(pause)
         if worker.is_alive():
             looks.append(look(time.monotonic() - begin))
+    looks.append(look(time.monotonic() - begin))
     if not answer:
         answer = {"record": None, "problem": "the program's thread ended without an answer", "next": "", "evidence": ""}
     return dict(answer, looks=looks)

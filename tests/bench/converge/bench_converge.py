@@ -21,7 +21,21 @@ from gpuwright_fleet.paths import cache_dir, content_hash
 from payload import LIST_PACKAGES, MINUTES, take
 from real_packages import first_runs
 from same import differences
-from ways import BARE, CHANGED_MINUTES, HERE, MITOGEN, OURS, REPOSITORY, STOCK, Command, Failed, bare, gpuwright, once
+from ways import (
+    BARE,
+    CHANGED_MINUTES,
+    HERE,
+    MITOGEN,
+    OURS,
+    REPOSITORY,
+    STOCK,
+    Command,
+    Failed,
+    bare,
+    gpuwright,
+    once,
+    why_not,
+)
 from ways import stock as stock_role
 
 CACHE = cache_dir().parent / "bench-converge"
@@ -95,6 +109,9 @@ class Hosts:
         label = f"{arm}, {step}, {self.count} host(s)"
         try:
             cost = once(label, self.fleets[arm], self.command(arm, minutes), self.count)
+            wrong = why_not(step, cost.values, self.fleets[arm].timers(), minutes)
+            if wrong:
+                raise Failed(f"{label}: {wrong}")
         except Failed as failure:
             if arm == OURS:
                 raise

@@ -99,6 +99,11 @@ class Fleet:
         """Run a script as root, without ssh."""
         return podman("exec", self.container(host), "sh", "-c", script, check=check).stdout
 
+    def timers(self) -> list[str]:
+        """When each host checks itself, as systemd's OnCalendar= has it; "" for one that does not."""
+        ask = "sed -n s/^OnCalendar=//p /etc/systemd/system/gpuwright-check.timer"
+        return [self.do(name, ask, check=False).strip() for name in self.names]
+
     def watched(self) -> tuple[list[Watched], Watched]:
         """Counters of the hosts, and of their mirror."""
         names = [*map(self.container, self.names), self.container("repo")]

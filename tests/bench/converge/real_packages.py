@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import tarfile
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from fleet_hosts import Fleet, cli, containers, podman, readable
 from payload import MINUTES
 from same import LIST_FILES, compared, sums_of
-from ways import BARE, HERE, OURS, Command, environment, gpuwright, once
+from ways import BARE, HERE, OURS, Command, Failed, environment, gpuwright, once
 
 HOST = "deb12-01"
 # The module is built for a kernel of Debian that does not run here, so no verification can pass; 2 says that it failed.
@@ -77,6 +78,11 @@ def ours(fleet: DebianFleet) -> Command:
     return command
 
 
+def came_to_its_end(output: str) -> bool:
+    """Whether the host was verified, whatever the verdict; a run that stops early has the same status."""
+    return bool(re.search(r"\bVerdict (FAIL|UNKNOWN)\b|\b(PASS|WARN)\b", output))
+
+
 def bare(fleet: DebianFleet, payload: Path) -> Command:
     """One ssh call with an archive of the script and its files."""
 
@@ -106,6 +112,8 @@ def first_runs(rounds: int, payload: Path, say: Any) -> dict[str, Any]:
                 before = fleet.do(HOST, LIST_PACKAGES)
                 make = ours(fleet) if way == OURS else bare(fleet, payload)
                 cost = once(f"{way}, first run with real packages", fleet, make, 1)
+                if way == OURS and not came_to_its_end(cost.output):
+                    raise Failed(f"{way}: the run ended before its verification\n{cost.output[-3000:]}")
                 values[way]["first"].append(cost.values)
                 say(f"{way}, first run with real packages: wall {cost.values['wall']:.0f} s")
                 if way == OURS:

@@ -139,14 +139,30 @@ def once(label: str, fleet: Fleet, make: Command, hosts: int) -> Cost:
         return Cost(values, text)
 
 
+def why_not(step: str, values: dict[str, float], timers: list[str], minutes: int) -> str:
+    """Why a run was no such step, "" if it was one: by what it changed, and by what is in its hosts' timers now."""
+    wanted = f"*:0/{minutes}"
+    other = next((text for text in timers if text != wanted), wanted)
+    if other != wanted:
+        return f"a host has {other or 'nothing'} in its timer, not {wanted}"
+    # A way without Ansible counts nothing.
+    if values["tasks"] and step == "no-op" and values["changed"]:
+        return f"it changed something on its hosts: {values['changed']:g} each"
+    if values["tasks"] and step in ("first", "changed variable") and not values["changed"]:
+        return "it changed nothing"
+    return ""
+
+
 def counted(log: Path, hosts: int) -> dict[str, float]:
-    """What the two callbacks counted, of one host; nothing of a way without Ansible."""
+    """What the two callbacks counted, of one host; nothing of a way without Ansible. Failed where a host is missing."""
     if not (log / "counts.json").exists():
         return {"tasks": 0, "modules": 0, "calls": 0, "changed": 0, "smoke": 0.0}
     counts = json.loads((log / "counts.json").read_text())
     file = log / "executions.jsonl"
     rows: list[Any] = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     smoke = counts["smoke"].values()
+    if len(counts["recap"]) != hosts:
+        raise Failed(f"{len(counts['recap'])} of {hosts} hosts took part")
     return {
         "tasks": sum(counts["tasks"].values()) / hosts,
         "modules": len(rows) / hosts,

@@ -37,11 +37,28 @@ def run(arm: Arm, python: str, *words: str, timeout: float = 900) -> dict:
     if done.returncode != 0 or not lines:
         raise Failed(f"{arm.name}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}")
     result = json.loads(lines[-1].partition("RESULT ")[2])
-    loaded = result.pop("allocators")
+    wrong = why_not(arm, result.pop("allocators"), result.pop("malloc_conf"), done.stderr)
+    if wrong:
+        raise Failed(f"{arm.name}: {wrong}")
+    return result
+
+
+def why_not(arm: Arm, loaded: list[str], conf: str, said: str) -> str:
+    """Why the process of an arm did not allocate as its name says, "" if it did."""
     missing = [name for name in arm.allocators if name not in loaded]
     if missing:
-        raise Failed(f"{arm.name}: {', '.join(missing)} was not loaded, so this row would be the default allocator's")
-    return result
+        return f"{', '.join(missing)} was not loaded, so this row would be the default allocator's"
+    # A launcher without an allocator in its name chooses for itself.
+    if arm.prefix and not arm.allocators:
+        return ""
+    others = [name for name in loaded if name not in arm.allocators]
+    if others:
+        return f"it has loaded {', '.join(others)}, which its name does not say"
+    wanted = arm.environment.get("MALLOC_CONF", "")
+    if conf != wanted:
+        return f"MALLOC_CONF is {conf!r}, not {wanted!r}"
+    # jemalloc goes on without what it does not understand.
+    return next((line.strip() for line in said.splitlines() if line.startswith("<jemalloc>")), "")
 
 
 def start_of(command: list[str], environment: dict[str, str]) -> dict[str, float]:

@@ -161,6 +161,11 @@ def mapped_allocators() -> list[str]:
     return [name for name in ("jemalloc", "tcmalloc") if f"/lib{name}" in text]
 
 
+def memory() -> dict:
+    """What decides how this process allocates."""
+    return {"allocators": mapped_allocators(), "malloc_conf": os.environ.get("MALLOC_CONF", "")}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=("nothing", "affinity", "speed", "churn", "bandwidth", "images"))
@@ -181,7 +186,7 @@ def main() -> None:
         result = bandwidth()
     else:
         result = make_images(options.folder, options.images)
-    result["allocators"] = mapped_allocators()
+    result.update(memory())
     sys.stdout.write("RESULT " + json.dumps(result) + "\n")
     sys.stdout.flush()
 

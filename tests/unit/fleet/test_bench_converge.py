@@ -272,3 +272,41 @@ def test_interval_of_the_timer_in_the_scripts_files(bench: Any, tmp_path: Path) 
     timer.write_text("Description=GPU check every 5 minutes\nOnCalendar=*:0/5\n")
     bench("payload").with_minutes(timer, 10)
     assert timer.read_text() == "Description=GPU check every 10 minutes\nOnCalendar=*:0/10\n"
+
+
+@pytest.mark.parametrize(
+    ("step", "tasks", "changed", "timers", "says"),
+    [
+        ("no-op", 2, 0, ["*:0/5"], ""),
+        ("no-op", 2, 1, ["*:0/5"], "it changed something on its hosts: 1 each"),
+        ("changed variable", 9, 1, ["*:0/5", "*:0/5"], ""),
+        ("changed variable", 9, 0, ["*:0/5"], "it changed nothing"),
+        ("first", 51, 0, ["*:0/5"], "it changed nothing"),
+        # The script counts nothing, so that only what it left behind is known.
+        ("changed variable", 0, 0, ["*:0/5"], ""),
+        ("changed variable", 0, 0, ["*:0/5", "*:0/10"], "a host has *:0/10 in its timer, not *:0/5"),
+        ("first", 0, 0, [""], "a host has nothing in its timer, not *:0/5"),
+        ("second", 9, 3, ["*:0/5"], ""),
+    ],
+)
+def test_a_run_that_was_no_such_step_has_no_figure(
+    step: str, tasks: int, changed: int, timers: list[str], says: str, bench: Any
+) -> None:
+    assert bench("ways").why_not(step, {"tasks": tasks, "changed": changed}, timers, 5) == says
+
+
+def test_a_run_without_some_of_its_hosts_has_no_figure(bench: Any, tmp_path: Path) -> None:
+    recap = {"h1": {"changed": 0}, "h2": {"changed": 0}}
+    (tmp_path / "counts.json").write_text(json.dumps({"tasks": {"h1": 2, "h2": 2}, "smoke": {}, "recap": recap}))
+    ways = bench("ways")
+    assert ways.counted(tmp_path, 2)["tasks"] == 2
+    with pytest.raises(ways.Failed, match="2 of 3 hosts took part"):
+        ways.counted(tmp_path, 3)
+
+
+@pytest.mark.parametrize(
+    ("output", "good"), [("Verdict FAIL\n", True), ("a5-01  PASS", True), ("Unable to lock", False)]
+)
+def test_a_first_run_with_real_packages_ends_with_a_verdict(output: str, good: bool, bench: Any) -> None:
+    """Without a card its status is 2, as is that of a run that stopped at its first package."""
+    assert bench("real_packages").came_to_its_end(output) is good

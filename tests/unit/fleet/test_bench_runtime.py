@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -116,8 +118,7 @@ def test_an_allocator_that_was_not_loaded_has_no_figure(bench: dict, tmp_path: P
     measure = bench["measure"]
     workload = f"import sys; sys.path.insert(0, {str(BENCH)!r}); import workloads\nresult = {{'seconds': 1}}\n"
     (tmp_path / "workload.py").write_text(
-        workload
-        + "result['allocators'] = workloads.mapped_allocators()\nimport json; print('RESULT', json.dumps(result))\n"
+        workload + "result.update(workloads.memory())\nimport json; print('RESULT', json.dumps(result))\n"
     )
     measure.WORKLOADS = tmp_path / "workload.py"
     arm.allocators.append("jemalloc")
@@ -125,6 +126,46 @@ def test_an_allocator_that_was_not_loaded_has_no_figure(bench: dict, tmp_path: P
         measure.run(arm, sys.executable)
     arm.allocators.clear()
     assert measure.run(arm, sys.executable) == {"seconds": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "conf", "loaded", "seen", "warned", "says"),
+    [
+        ("bare", [], "", ["jemalloc"], "", "", "has loaded jemalloc, which its name does not say"),
+        ("malloc", [], "", [], "", "", ""),
+        ("jemalloc", ["jemalloc"], "", ["jemalloc"], "thp:always", "", "MALLOC_CONF is 'thp:always', not ''"),
+        ("jemalloc tuned", ["jemalloc"], "thp:always", ["jemalloc"], "", "", "MALLOC_CONF is '', not 'thp:always'"),
+        (
+            "jemalloc tuned",
+            ["jemalloc"],
+            "thp:x",
+            ["jemalloc"],
+            "thp:x",
+            "<jemalloc>: Invalid conf value",
+            "Invalid conf",
+        ),
+        ("tcmalloc", ["tcmalloc"], "", ["jemalloc", "tcmalloc"], "", "", "has loaded jemalloc"),
+        ("jemalloc tuned", ["jemalloc"], "thp:always", ["jemalloc"], "thp:always", "", ""),
+        # It chooses for itself, and that is what it is compared by.
+        ("run_cpu", [], "", ["tcmalloc"], "", "", ""),
+    ],
+)
+def test_an_arm_with_another_allocator_than_its_names_has_no_figure(
+    bench: dict, tmp_path: Path, name: str, wanted: list, conf: str, loaded: list, seen: str, warned: str, says: str
+) -> None:
+    measure = bench["measure"]
+    result = {"seconds": 1, "allocators": loaded, "malloc_conf": seen}
+    (tmp_path / "w.py").write_text(
+        f"import sys; print({warned!r}, file=sys.stderr); print('RESULT', {json.dumps(result)!r})\n"
+    )
+    measure.WORKLOADS = tmp_path / "w.py"
+    prefix = [sys.executable] if name == "run_cpu" else []
+    arm = bench["arms"].Arm(name, prefix, {"MALLOC_CONF": conf} if conf else {}, bool(prefix), allocators=wanted)
+    if not says:
+        assert measure.run(arm, sys.executable) == {"seconds": 1}
+        return
+    with pytest.raises(measure.Failed, match=re.escape(says)):
+        measure.run(arm, sys.executable)
 
 
 def test_each_arm_of_an_allocator_says_which_one_it_must_have(bench: dict, tmp_path: Path) -> None:

@@ -110,6 +110,41 @@ def test_a_kernel_without_a_module_is_never_booted(before: dict[str, str]) -> No
     assert on_host("grubby --default-kernel") == kernel and on_host("cat /proc/sys/kernel/random/boot_id") == boot
 
 
+def kernels() -> dict[str, str]:
+    """What runs, what starts next, and what was chosen for one boot alone."""
+    return {
+        "runs": on_host("cat /proc/sys/kernel/osrelease"),
+        "default": on_host("grubby --default-kernel").removeprefix("/boot/vmlinuz-"),
+        "once": on_host("sed -n 's/^next_entry=//p' /boot/grub2/grubenv"),
+    }
+
+
+def test_a_kernel_that_panics_leaves_the_old_one_and_says_so(before: dict[str, str]) -> None:
+    old = kernels()
+    newer = on_host("ls /lib/modules | sort -V | tail -n 1")
+    on_host(f"echo {newer} > /etc/fleet/panics")
+    done = play("playbooks/patch.yml", **OLD)
+    on_host("rm /etc/fleet/panics")
+    assert done.rc == 2 and "[patch.old_kernel]" in done.text and "[patch.panic]" in done.text, done.output
+    assert newer in done.text and old["runs"] in done.text and "stays drained" in done.text, done.output
+    assert kernels() == old and newer != old["runs"] and ": PASS" in on_host("gpu-doctor")
+
+
+def test_a_patch_day_ends_under_the_new_kernel(before: dict[str, str]) -> None:
+    """Chosen for one boot, verified, and the default only then."""
+    old = kernels()
+    newer = on_host("ls /lib/modules | sort -V | tail -n 1")
+    done = play("playbooks/patch.yml", **OLD)
+    assert done.rc == 0 and newer != old["runs"], done.output
+    assert kernels() == {"runs": newer, "default": newer, "once": ""}
+    assert "panic=" in on_host("cat /proc/cmdline") and "panic=" not in on_host("grubby --info=DEFAULT")
+    assert ": PASS" in on_host("gpu-doctor")
+    looked = play("playbooks/patch.yml", "--check", **OLD)
+    assert looked.rc == 0 and "the newest that its packages bring" in looked.text, looked.output
+    # The tests that follow ask for the kernel of before.
+    on_host(f"grubby --set-default /boot/vmlinuz-{old['runs']}")
+
+
 def test_a_host_that_does_not_come_back_is_named_and_goes_back_later(before: dict[str, str]) -> None:
     """Nobody answers after the reboot; at its console, an administrator mends that."""
     on_host("systemctl disable sshd")

@@ -221,3 +221,51 @@ def test_pci_configuration_space() -> None:
     assert config[:4] == b"\xde\x10\xb4\x1d"
     assert config[9:12] == b"\x00\x02\x03"
     assert config[44:48] == b"\xde\x10\x14\x12"
+
+
+ENTRIES = """\
+index=0
+kernel="/boot/vmlinuz-4.18.0"
+args="ro quiet"
+id="m-4.18.0"
+index=1
+kernel="/boot/vmlinuz-4.18.1"
+args="ro {panic}quiet"
+id="m-4.18.1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("once", "panic", "panics", "starts"),
+    [
+        ("", "", "", "4.18.0"),
+        ("next_entry=\n", "", "", "4.18.0"),
+        ("next_entry=m-4.18.1\n", "", "", "4.18.1"),
+        # An entry that is not there is none.
+        ("next_entry=m-4.18.9\n", "", "", "4.18.0"),
+        ("next_entry=m-4.18.1\n", "panic=30 ", "4.18.1\n", "4.18.0"),
+        ("next_entry=m-4.18.1\n", "", "4.18.1\n", ""),
+        ("next_entry=m-4.18.1\n", "panic=30 ", "4.18.0\n4.18.1\n", ""),
+    ],
+)
+def test_a_choice_for_one_boot_is_gone_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, once: str, panic: str, panics: str, starts: str
+) -> None:
+    """As grub.cfg has it; a kernel that panics reboots where its arguments say so, and then the default starts."""
+    environment, told = tmp_path / "grubenv", ENTRIES.format(panic=panic)
+    environment.write_text(f"# GRUB Environment Block\nsaved_entry=m-4.18.0\n{once}")
+    (tmp_path / "panics").write_text(panics)
+    for name, path in (("ENTRIES", tmp_path), ("GRUB_ENVIRONMENT", environment), ("PANICS", tmp_path / "panics")):
+        monkeypatch.setattr(hardware, name, str(path))
+    monkeypatch.setattr(hardware, "grubby", lambda word: told if word == "--info=ALL" else told.split("index=1")[0])
+    if not starts:
+        with pytest.raises(SystemExit, match="Kernel panic"):
+            hardware.boot_loader()
+    else:
+        release, arguments = hardware.boot_loader()
+        assert (
+            release == starts
+            and arguments == f"root=/dev/mapper/rhel-root ro {panic if starts[-1] == '1' else ''}quiet"
+        )
+    left = environment.read_text().splitlines()
+    assert "saved_entry=m-4.18.0" in left and [line for line in left if "m-4.18.1" in line] == []

@@ -112,6 +112,13 @@ def loader(patches: Patches, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_the_package_that_is_named_has_the_program() -> None:
+    """On EL, that of the fleet's stand-in, which is in the package of the real one."""
+    once = yaml.safe_load((REPOSITORY / "roles/patch/vars/main.yml").read_text())["__patch_once"]["redhat"]
+    (program,) = (REPOSITORY / "tests/fleet/packages").glob(f"*{once['program']}")
+    assert program.parts[-4] == once["package"]
+
+
 def test_a_boot_loader_that_cannot_try_a_kernel_once_is_named(patches: Patches, loader: Path) -> None:
     (loader / "grub-reboot").unlink()
     done = patches.play("patch")

@@ -21,6 +21,9 @@ KERNEL_KEY = (
 DEFAULT_CMDLINE = "root=/dev/mapper/rhel-root ro crashkernel=auto rhgb quiet"
 DEBIAN_CMDLINE = "root=/dev/mapper/debian-root ro quiet"
 ENTRIES = "/boot/loader/entries"
+GRUB_ENVIRONMENT = "/boot/grub2/grubenv"
+# Releases of kernels that panic when they start, one in each line.
+PANICS = "/etc/fleet/panics"
 
 # What else sits on the bus of such a server: (address, class, vendor, device, driver).
 ORDINARY_DEVICES = [
@@ -162,15 +165,53 @@ def copy_names(source, target):
             shutil.copyfile(path, os.path.join(target, name))
 
 
-def default_options():
-    """The kernel arguments of the boot loader entry that boots by default; Debian has one for all kernels."""
+def read_lines(path):
+    try:
+        with open(path) as stream:
+            return stream.read().splitlines()
+    except OSError:
+        return []
+
+
+def chosen_once():
+    """The entry that grub2-reboot has chosen for this boot, "" for none; it is one boot's, so grub empties it at once."""
+    lines = read_lines(GRUB_ENVIRONMENT)
+    names = [line.partition("=")[2] for line in lines if line.startswith("next_entry=")]
+    if names:
+        kept = [line for line in lines if not line.startswith("next_entry=")]
+        write(GRUB_ENVIRONMENT, "\n".join(kept + ["next_entry="]) + "\n")
+    return names[-1] if names else ""
+
+
+def grubby(*words):
+    result = subprocess.run(("grubby",) + words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return result.stdout.decode()
+
+
+def told(answer, key):
+    """The value of a line such as `args="ro quiet"`, "" where there is none."""
+    found = [line.partition("=")[2].strip('"') for line in answer.splitlines() if line.startswith(key + "=")]
+    return found[0] if found else ""
+
+
+def boot_loader():
+    """(release, arguments) of the kernel that starts, as grub chooses it; Debian has one set of arguments for all kernels.
+
+    A kernel that panics reboots by itself where it has `panic=`, and then the default starts; without it, nothing does.
+    """
     if not os.path.isdir(ENTRIES):
-        return DEBIAN_CMDLINE
-    result = subprocess.run(["grubby", "--info=DEFAULT"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    for line in result.stdout.decode().splitlines():
-        if line.startswith("args="):
-            return "root=/dev/mapper/rhel-root " + line[6:-1]
-    return DEFAULT_CMDLINE
+        return os.uname().release, DEBIAN_CMDLINE
+    once = chosen_once()
+    found = [answer for answer in grubby("--info=ALL").split("index=") if once and told(answer, "id") == once]
+    for answer in found + [grubby("--info=DEFAULT")]:
+        release = os.path.basename(told(answer, "kernel")).replace("vmlinuz-", "", 1)
+        arguments = told(answer, "args")
+        if release not in read_lines(PANICS):
+            options = "root=/dev/mapper/rhel-root " + arguments if arguments else DEFAULT_CMDLINE
+            return release or os.uname().release, options
+        if not any(word.startswith("panic=") for word in arguments.split()):
+            break
+    raise SystemExit("Kernel panic - not syncing: stand-in of a kernel that does not start")
 
 
 def bind(source, target):
@@ -205,8 +246,12 @@ def main():
 
     write(SIMULATED + "/boot_id", str(uuid.uuid4()) + "\n")
     bind(SIMULATED + "/boot_id", "/proc/sys/kernel/random/boot_id")
-    write(SIMULATED + "/cmdline", "BOOT_IMAGE=(hd0,gpt2)/vmlinuz-%s %s\n" % (os.uname().release, default_options()))
+    release, options = boot_loader()
+    write(SIMULATED + "/cmdline", "BOOT_IMAGE=(hd0,gpt2)/vmlinuz-%s %s\n" % (release, options))
     bind(SIMULATED + "/cmdline", "/proc/cmdline")
+    if release != os.uname().release:  # the system call keeps its answer, and so does the program uname
+        write(SIMULATED + "/osrelease", release + "\n")
+        bind(SIMULATED + "/osrelease", "/proc/sys/kernel/osrelease")
 
     # Where the simulated kernel (kernel.py) shows loaded modules; PID 1 reads some of the real files there.
     copy_names("/sys/module", SIMULATED + "/module")

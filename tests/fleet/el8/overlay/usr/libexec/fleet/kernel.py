@@ -109,7 +109,7 @@ def read(path):
 
 
 def built_module():
-    release = os.uname().release
+    release = read("/proc/sys/kernel/osrelease").strip() or os.uname().release
     version = output("modinfo", "-k", release, "-F", "version", "nvidia").strip()
     license_ = output("modinfo", "-k", release, "-F", "license", "nvidia").strip()
     if version and not is_signed(output("modinfo", "-k", release, "-F", "sig_key", "nvidia").strip()):

@@ -20,6 +20,11 @@ options:
     description: The GPUs for which that plan was made, as C(gpu_probe) names them. If omitted, this is not known.
     type: list
     elements: dict
+  kept:
+    description: Names of expectations that this run cannot know. They stay as they are recorded.
+    type: list
+    elements: str
+    default: []
   path:
     description: File with the node's expectations so far.
     type: path
@@ -54,6 +59,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report impo
 SPEC = {
     "wanted": {"type": "dict", "required": True},
     "gpus": {"type": "list", "elements": "dict"},
+    "kept": {"type": "list", "elements": "str", "default": []},
     "path": {"type": "path", "required": True},
 }
 
@@ -66,7 +72,7 @@ def main() -> None:
     except (OSError, ValueError):
         recorded = None
     try:
-        held = hold(module.params["wanted"], recorded, module.params["gpus"])
+        held = hold(module.params["wanted"], recorded, module.params["gpus"], module.params["kept"])
     except ValueError as error:
         module.fail_json(msg=f"{error} [verify.expectations]")
     if held.because:

@@ -5,7 +5,7 @@ A plan that was made while a GPU was missing says nothing about the node that wa
 the node would still fail after the GPU is back.
 """
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ...verdict.expectations import parse_expectations
 
@@ -28,24 +28,26 @@ def made_for(record: Dict) -> int:
     return int(record["gpu_count"]) if record["plan"]["driver"].get("branch") else 0
 
 
-def hold(wanted: Dict, recorded: Any, gpus: Optional[List]) -> Held:
+def hold(wanted: Dict, recorded: Any, gpus: Optional[List], kept: Sequence[str] = ()) -> Held:
     """The expectations of this run.
 
     wanted    from the inventory, with the plan of this run
     recorded  the node's expectations so far, None if there are none that can be read
     gpus      the GPUs that this run's plan was made for, None if not known
+    kept      names of expectations that this run cannot know: as they are recorded, where they are
 
     The inventory's own values always count. Its plan counts if it was made for as many GPUs as the inventory expects;
     otherwise the recorded plan stays, if that one was. ValueError for invalid expectations.
     """
     parsed = parse_expectations(wanted)
     found = len(gpus) if isinstance(gpus, list) else 0
-    new = dict(parsed, **{PLAN_GPUS: found})
-    if found >= parsed["gpu_count"] and isinstance(gpus, list):
-        return Held(new, "")
     try:
         before = parse_expectations(recorded)
     except ValueError:
+        return Held(dict(parsed, **{PLAN_GPUS: found}), "")
+    parsed.update({name: before[name] for name in kept if name in recorded})
+    new = dict(parsed, **{PLAN_GPUS: found})
+    if found >= parsed["gpu_count"] and isinstance(gpus, list):
         return Held(new, "")
     if made_for(before) < parsed["gpu_count"]:
         return Held(new, "")

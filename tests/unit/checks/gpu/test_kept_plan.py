@@ -13,6 +13,8 @@ import healthy_node
 import healthy_plan
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from gpuwright.checks.all import run_checks
 from gpuwright.checks.gpu.kept_plan import hold, made_for
 
@@ -94,6 +96,7 @@ def test_the_role_keeps_the_plan_while_a_gpu_is_missing(tmp_path: Path) -> None:
 
     def run(plan: dict, gpus: list, **changes: object) -> str:
         known = {"__verify_expectations": wanted(plan, **changes), "__verify_expectations_file": str(file)}
+        known["__verify_kept"] = []
         known.update(ansible_facts={"gpu_node": {"gpus": gpus}}, ansible_python_interpreter=sys.executable)
         (tmp_path / "vars.json").write_text(json.dumps(known))
         command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "localhost,", "play.yml"]
@@ -111,3 +114,46 @@ def test_the_role_keeps_the_plan_while_a_gpu_is_missing(tmp_path: Path) -> None:
     assert file.read_text() == before
     run(EMPTY, [], gpu_count=0)
     assert json.loads(file.read_text())["plan"]["driver"]["branch"] == ""
+
+
+FILE, VENDORS = [{"id": "nvidia", "url": "file:///var/lib/gpuwright/bundle/r"}], [{"id": "nvidia", "url": "https://v"}]
+
+
+@pytest.mark.parametrize(
+    ("kept", "recorded", "found"),
+    [
+        ([], FILE, VENDORS),
+        (["repositories"], FILE, FILE),
+        # A record of a release that had none of it, and a node that was never verified.
+        (["repositories"], None, VENDORS),
+        (["repositories"], ..., VENDORS),
+    ],
+)
+@pytest.mark.parametrize("gpus", [[CARD], []])
+def test_what_a_run_cannot_know_stays_as_it_was_recorded(kept, recorded, found, gpus):
+    """A verification alone uses no bundle, and would expect the vendor's addresses of a node that has the bundle's."""
+    before = None if recorded is ... else {**RECORDED, **({"repositories": recorded} if recorded else {})}
+    if before and not recorded:
+        before.pop("repositories", None)
+    held = hold(wanted(repositories=VENDORS), before, gpus, kept)
+    assert held.expectations["repositories"] == found
+    assert {**held.expectations, "repositories": 0} == {
+        **hold(wanted(repositories=VENDORS), before, gpus).expectations,
+        "repositories": 0,
+    }
+
+
+def test_a_verification_without_the_bundle_keeps_the_addresses_that_are_recorded():
+    """In every run that has not made its variables; one that has, and a node without a bundle, say their own."""
+    task = yaml.safe_load((REPOSITORY / "roles/verify/tasks/expect.yml").read_text())[0][
+        "gpuwright.node.gpu_expectations"
+    ]
+    text = yaml.safe_load((REPOSITORY / "roles/verify/vars/main.yml").read_text())[task["kept"].strip("{} ")]
+    own = text.replace("lookup('gpuwright.node.setting', 'gpuwright_bundle')", "own")
+    for bundle, more, wanted_parts in (
+        ("", {}, []),
+        ("/media/bundle", {}, ["repositories"]),
+        ("/media/bundle", {"bundle_pending": False}, []),
+        ("/media/bundle", {"bundle_pending": True}, []),
+    ):
+        assert Templar(loader=DataLoader(), variables={"own": bundle, **more}).template(own) == wanted_parts

@@ -12,12 +12,15 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 MATRIX = REPOSITORY / "roles/preflight/files/matrix"
 SOURCES = (MATRIX / "architectures.yml", MATRIX / "devices.yml", MATRIX / "platforms.yml")
 TABLE = REPOSITORY / "plugins/module_utils/gpu/device_table.py"
-WIDTH = 120
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
 """What is known of NVIDIA's GPUs and of the boards that they are on: written by `make docs` from devices.yml,
 architectures.yml and platforms.yml of roles/preflight/files/matrix. Change it there. Blocks of PCI ids have the chip
 that they belong to.
 """
+
+# One row a line: ruff leaves this file as it is written.
+# fmt: off
+# ruff: noqa: E501
 
 from .device_rows import Architecture, Card, Chip, KnownGood, NamingRule, Platform
 
@@ -39,28 +42,10 @@ def literal(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-def argument(name: str, value: object, indent: str) -> list[str]:
-    """`name=value,` on one line, or with each member on its own line if that is too long."""
-    line = f"{indent}{name}={literal(value)},"
-    if len(line) <= WIDTH or not isinstance(value, list | tuple | dict):
-        return [line]
-    members = value.items() if isinstance(value, dict) else value
-    inner = (
-        [f"{literal(key)}: {literal(item)}" for key, item in members]
-        if isinstance(value, dict)
-        else map(literal, value)
-    )
-    opening, closing = "{}" if isinstance(value, dict) else "()"
-    return [f"{indent}{name}={opening}", *(f"{indent}    {item}," for item in inner), f"{indent}{closing},"]
-
-
-def call(begin: str, fields: dict[str, object], indent: str = "    ") -> list[str]:
-    """`begin(field=value, ...),` over several lines; fields that are None are left to their defaults."""
-    lines = [f"{indent}{begin}("]
-    for name, value in fields.items():
-        if value is not None:
-            lines += argument(name, value, indent + "    ")
-    return [*lines, f"{indent}),"]
+def call(begin: str, fields: dict[str, object]) -> list[str]:
+    """`begin(field=value, ...),` as one line; fields that are None are left to their defaults."""
+    inner = ", ".join(f"{name}={literal(value)}" for name, value in fields.items() if value is not None)
+    return [f"    {begin}({inner}),"]
 
 
 def card(chip: str, name: str, row: dict[str, Any]) -> list[str]:
@@ -101,7 +86,7 @@ def platform(key: str, row: dict[str, Any]) -> list[str]:
 
 
 def table(matrix: dict[str, Any]) -> str:
-    """The module's text, laid out as `ruff format` would."""
+    """The module's text: a row of the matrix is one line."""
     devices = matrix["devices"]
     lines = ["ARCHITECTURES = {"]
     for name, row in matrix["architectures"].items():
@@ -130,7 +115,10 @@ def table(matrix: dict[str, Any]) -> str:
     lines += ["}", "", "PLATFORMS = ("]
     for key, row in matrix["platforms"].items():
         lines += platform(key, row)
-    return HEAD + "\n".join([*lines, ")"]) + "\n"
+    lines += [")", "", "DRIVER_PARTS = {"]
+    # The fourth kind, `toolkit`, is for the roles.
+    lines += [f'    "{kind}": {literal(matrix["driver_parts"][kind])},' for kind in ("versioned", "apart", "foreign")]
+    return HEAD + "\n".join([*lines, "}"]) + "\n"
 
 
 if __name__ == "__main__":

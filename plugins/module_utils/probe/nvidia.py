@@ -5,6 +5,7 @@ import os
 import re
 from typing import Any, Dict, Iterable, List, Optional
 
+from ..gpu.driver_parts import of_driver
 from ..host.files import below, exists, names_in, read_colon_lines, read_text, resolve
 from ..host.rpm_version import kernel_sort_key
 from ..packages.state import half_replaced
@@ -22,8 +23,6 @@ LIBRARY_FOLDERS = (
 )
 # Debian builds nvidia-current.ko; modprobe loads it if asked for nvidia (nvidia-modprobe.conf).
 MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open")
-# A container toolkit's name has it, too, and belongs to no driver.
-DRIVER_PACKAGE = re.compile(r"nvidia(?!-container)|^cuda-drivers|^nvlsm$")
 # Its scriptlet sets this argument for every kernel, and hides it if that fails.
 BLOCKING_PACKAGE = "nvidia-kmod-common"
 BLOCKING_ARGUMENT = "rd.driver.blacklist"
@@ -44,7 +43,7 @@ def read_nvidia(root: str, ask: Ask, kernels: Iterable[str]) -> Dict[str, Any]:
         "dkms": parse_dkms_status(ask(["dkms", "status"])),
         "user_space": read_user_space(root),
         "nvidia_smi": exists(root, "/usr/bin/nvidia-smi"),
-        "half_replaced": [name for name in half_replaced(ask, root) if DRIVER_PACKAGE.search(name)],
+        "half_replaced": [name for name in half_replaced(ask, root) if of_driver(name)],
         "nouveau_unblocked": read_nouveau_unblocked(root, ask),
     }
 

@@ -42,6 +42,7 @@ def describe(
     parts = parts_of(matrix, release, host, driver) if driver else []
     moved = names_of_all_branches(matrix, parts, family["format"])
     plan["driver"] = driver_of(family, host, driver, parts, moved)
+    plan["driver_parts"] = matrix["driver_parts"]
     plan["platform"] = platform_plan(family, host, driver, parts)
     plan["guards"] = guards_of(family, host, answer.get("driver"))
     plan["kernel"] = kernel_of(matrix, family, host, answer.get("driver"))

@@ -34,6 +34,16 @@ def content_of(file: str, path: str) -> str:
     return next(entry["content"] for entry in entries if path in entry["path"])
 
 
+def unattended_of(plan: dict[str, Any]) -> str:
+    """The file that keeps unattended upgrades away from the driver of this plan."""
+    content = content_of("system_driver/tasks/apt.yml", "__system_driver_unattended")
+    variables = {
+        **yaml.safe_load((REPOSITORY / "roles/system_driver/vars/main.yml").read_text()),
+        "ansible_facts": {"gpu_node_plan": plan},
+    }
+    return str(Templar(loader=DataLoader(), variables=variables).template(content))
+
+
 def shape(value: Any) -> Any:
     """The keys of a plan, without its values."""
     return {key: shape(inner) for key, inner in value.items()} if isinstance(value, dict) else type(value).__name__
@@ -41,7 +51,7 @@ def shape(value: Any) -> Any:
 
 @pytest.mark.parametrize("system", APT_SYSTEMS)
 def test_unattended_upgrades_leave_every_planned_package_alone(system: str) -> None:
-    text = content_of("system_driver/tasks/apt.yml", "__system_driver_unattended")
+    text = unattended_of(next(iter(plans(system))))
     patterns = [re.compile(pattern) for pattern in re.findall(r'"(\^.*)";', text)]
     names = {
         name.split("=")[0]

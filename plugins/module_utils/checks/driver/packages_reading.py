@@ -7,6 +7,7 @@ rpm or dpkg is asked, whichever this system uses; no repository is contacted.
 import re
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
+from ...gpu.device_table import DRIVER_PARTS
 from ...host.bounded import Finished, run_bounded
 from ...host.files import below, exists, read_colon_lines, resolve
 from ...probe.kernel import Ask
@@ -16,7 +17,6 @@ from ..reinstall import FAMILIES
 
 SECONDS = 20
 DATABASES = {"dpkg": ("/var/lib/dpkg/status",), "rpm": ("/var/lib/rpm", "/usr/lib/sysimage/rpm")}
-PATTERNS = ("*nvidia*", "cuda-drivers*", "libcuda1*", "libnvcuvid1*", "libnvoptix1*", "libnvsdm*")
 RPM_FORMAT = "%{NAME}\t%{VERSION}\t%{RELEASE}\t%{VENDOR} %{PACKAGER}\n"
 DPKG_FORMAT = "${Package}\t${Version}\t${db:Status-Abbrev}\t${Maintainer}\n"
 # Driver versions are three or four digits and one or two more numbers; CUDA, kernels and tools use other schemes.
@@ -82,9 +82,9 @@ def read_driver_packages(
 
 def _ask_packages(manager: str, run: RunProgram) -> str:
     if manager == "rpm":
-        done = run(["rpm", "-qa", "--qf", RPM_FORMAT, *PATTERNS], SECONDS)
+        done = run(["rpm", "-qa", "--qf", RPM_FORMAT, *DRIVER_PARTS["versioned"]], SECONDS)
     else:
-        done = run(["dpkg-query", "-W", "-f", DPKG_FORMAT, *PATTERNS], SECONDS)
+        done = run(["dpkg-query", "-W", "-f", DPKG_FORMAT, *DRIVER_PARTS["versioned"]], SECONDS)
     # dpkg-query ends with 1 if one of the patterns finds nothing.
     if done.rc is None or done.rc > (manager == "dpkg") or done.rc < 0:
         raise OSError(done.problem or f"{manager}: {done.stderr.strip()[:200] or done.rc}")

@@ -5,8 +5,12 @@
 # A node drains nothing itself. It writes its verdict into a field of its own row in Slurm, and gpuwright-drains on the
 # controller, the one place that drains, reads it there: 50 nodes that fail at once are then one question, not 50.
 
-# Slurm gives a prolog no search path. Set SLURM_BIN below if Slurm lies elsewhere.
-PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+# Slurm gives a prolog no search path. Set SLURM_BIN below if Slurm lies elsewhere. Of the administrator's own folders,
+# those in which only root can put a program; find follows a link there, and its owner's folder counts.
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+for folder in /usr/local/sbin /usr/local/bin; do
+    [ -z "$(find -L "$folder" -maxdepth 0 -user 0 ! -perm -o+w '(' ! -perm -g+w -o -group 0 ')' 2>/dev/null)" ] || PATH=$PATH:$folder
+done
 export PATH
 umask 022
 

@@ -14,7 +14,7 @@ import subprocess
 import time
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from .program_path import cleaned_list, search_folders
+from .program_path import inherited, left_out, search_folders
 
 # Far above any normal output: nvidia-smi's XML for eight busy GPUs stays below 1 MiB.
 DEFAULT_LIMIT_BYTES = 8 * 1024 * 1024
@@ -59,14 +59,11 @@ def find_program(name: str, environment: Optional[Mapping[str, str]] = None) -> 
 def program_environment() -> Dict[str, str]:
     """The caller's environment with untranslated messages, so that they can be compared with known texts.
 
-    Nothing that the program itself starts or loads comes from the working directory, either.
+    Nothing that the program starts or loads comes from the working directory, either, or, for root, from anybody else.
     """
-    environment = {name: value for name, value in os.environ.items() if name != "LANGUAGE"}
+    environment = inherited(os.environ)
+    environment.pop("LANGUAGE", None)
     environment["LC_ALL"] = "C.UTF-8"
-    environment["PATH"] = os.pathsep.join(search_folders(environment.get("PATH", "")))
-    libraries = cleaned_list(environment.pop("LD_LIBRARY_PATH", ""))
-    if libraries:
-        environment["LD_LIBRARY_PATH"] = libraries
     return environment
 
 
@@ -126,12 +123,15 @@ def _not_started(name: str) -> Finished:
     if os.path.dirname(name) and not os.path.isabs(name):
         problem = f"{name} is not run: expected the name of a program or its absolute path"
         return Finished(None, "", "", False, True, False, problem)
-    folders = search_folders(os.environ.get("PATH", ""))
+    path = os.environ.get("PATH", "")
+    folders = search_folders(path)
     candidates = [name] if os.path.dirname(name) else [os.path.join(folder, name) for folder in folders]
     for candidate in candidates:
         if os.path.isfile(candidate):
             return Finished(None, "", "", False, False, False, f"{candidate} is not executable")
-    return Finished(None, "", "", False, True, False, f"{name} is not installed (not found in PATH)")
+    others = ", ".join(left_out(path))
+    skipped = f"; left out, as others than root can write there: {others}" if others else ""
+    return Finished(None, "", "", False, True, False, f"{name} is not installed (not found in PATH{skipped})")
 
 
 def _collect(child: "subprocess.Popen[bytes]", deadline: float, limit_bytes: int) -> Tuple[Dict[Any, bytearray], str]:

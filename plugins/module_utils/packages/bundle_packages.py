@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from typing import Any, Dict, List, Mapping, Sequence
 
+from ..host.bounded import find_program, program_environment
 from ..host.files import read_assignments
 from ..host.whole_file import write_whole
 
@@ -185,7 +186,9 @@ def write_repository(base: Any, name: str, packages: Sequence[Any], folder: str)
 def run(command: List[str]) -> None:
     """Run a program; PackagesError with its last words if it fails."""
     with tempfile.TemporaryFile() as said:
-        done = subprocess.run(command, stdout=said, stderr=said, timeout=PROGRAM_SECONDS, check=False)
+        whole = [find_program(command[0]) or command[0], *command[1:]]
+        env = program_environment()
+        done = subprocess.run(whole, stdout=said, stderr=said, timeout=PROGRAM_SECONDS, check=False, env=env)
         said.seek(0)
         words = said.read().decode("utf-8", "replace").split("\n")
     if done.returncode != 0:

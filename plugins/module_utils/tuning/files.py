@@ -44,6 +44,7 @@ Before=multi-user.target slurmd.service kubelet.service docker.service podman-re
 [Service]
 Type=oneshot
 RemainAfterExit=yes
+Environment=PATH=/usr/sbin:/usr/bin:/sbin:/bin
 ExecStart={program} --apply
 # Writes below /proc/sys and /sys and talks to the driver; setting by setting in docs/security.md. CAP_SYS_ADMIN is what
 # kernel.numa_balancing, the queues of disks, and power limits and clocks of GPUs ask for.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -10,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gpuwright.host import program_path
 from gpuwright.host.bounded import find_program, program_environment, run_bounded
-from gpuwright.host.program_path import SYSTEM_FOLDERS, cleaned_list, trusted_folders
+from gpuwright.host.program_path import SYSTEM_FOLDERS, search_folders, trusted_folders
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root refuses folders of others")
@@ -82,8 +85,72 @@ def test_programs_start_in_no_folder_of_the_callers(folder, monkeypatch):
 )
 def test_libraries_of_the_working_directory_are_not_loaded(monkeypatch, value, kept):
     """ld.so(8): an empty part of LD_LIBRARY_PATH is the working directory."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("LD_LIBRARY_PATH", value)
-    assert program_environment().get("LD_LIBRARY_PATH", "") == cleaned_list(value) == kept
+    assert program_environment().get("LD_LIBRARY_PATH", "") == kept
+
+
+LOADED = (
+    *("LD_PRELOAD", "LD_AUDIT", "LD_ORIGIN_PATH", "LD_PROFILE_OUTPUT", "LD_HWCAP_MASK", "GLIBC_TUNABLES"),
+    *("GCONV_PATH", "LOCPATH", "NLSPATH", "GETCONF_DIR", "HOSTALIASES", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS"),
+    *("CDPATH", "IFS", "PS4", "BASH_FUNC_ls%%", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE"),
+    *("PERL5LIB", "PERL5OPT", "PERL5DB", "RUBYLIB", "RUBYOPT", "LUA_PATH", "LUA_CPATH_5_4", "OPENSSL_CONF"),
+    *("OPENSSL_MODULES", "MALLOC_TRACE", "GIT_SSH_COMMAND", "RPM_CONFIGDIR", "APT_CONFIG"),
+)
+
+
+@AS_ROOT
+@pytest.mark.parametrize("name", LOADED)
+def test_root_passes_on_no_variable_that_names_code(monkeypatch, name):
+    """ld.so(8), gconv, and what interpreters read: whoever set it would decide what runs as root."""
+    monkeypatch.setenv(name, "/srv/nobody/here")
+    assert name not in program_environment()
+    assert f"{name}=" not in run_bounded(["env"], 5).stdout
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert program_environment()[name] == "/srv/nobody/here"
+
+
+def test_what_programs_need_is_passed_on(monkeypatch):
+    needed = ("https_proxy", "HTTPS_PROXY", "no_proxy", "HOME", "TERM", "DEBIAN_FRONTEND", "SSL_CERT_FILE", "CUDA_HOME")
+    for name in needed:
+        monkeypatch.setenv(name, "of the site")
+    assert set(needed) <= set(program_environment())
+
+
+@AS_ROOT
+def test_root_loads_libraries_only_from_where_root_alone_fills(folder, monkeypatch):
+    for name, owner in (("own", 0), ("other", 65534)):
+        (folder / name).mkdir()
+        os.chown(folder / name, owner, owner)
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{folder}/other:/usr/lib:{folder}/own::{folder}/none")
+    assert program_environment()["LD_LIBRARY_PATH"] == f"/usr/lib:{folder}/own"
+
+
+@AS_ROOT
+@pytest.mark.parametrize("place", ["/usr/local/sbin", "/usr/local/bin"])
+def test_the_administrators_own_folders_are_measured_too(monkeypatch, place):
+    """Debian's group staff may write to /usr/local, where it was set up so."""
+    measured = program_path.is_roots_alone
+    monkeypatch.setattr(program_path, "is_roots_alone", lambda folder: folder != place and measured(folder))
+    for path in ("", place, f"/usr/bin:{place}"):
+        assert place not in search_folders(path)
+        monkeypatch.setenv("PATH", path)
+        assert place not in program_environment()["PATH"].split(":")
+    told = run_bounded(["gpuwright-nothing"], 5).problem
+    assert told.endswith(f"(not found in PATH; left out, as others than root can write there: {place})")
+
+
+def test_no_program_is_started_with_all_that_is_inherited():
+    """Only gpu-run and gpu-job pass everything on: what they start is the user's."""
+    starters = {"run", "Popen", "call", "check_call", "check_output"}
+    for file in [*REPOSITORY.glob("plugins/module_utils/**/*.py"), *REPOSITORY.glob("library/*.py")]:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            name = ast.unparse(node.func)
+            if name.partition(".")[0] == "subprocess" and name.rpartition(".")[2] in starters:
+                assert "env" in {word.arg for word in node.keywords}, f"{file}:{node.lineno} has no env="
+            assert not re.match(r"os\.(exec|spawn|popen|system|posix_spawn)", name) or "launch" in file.parts, file
 
 
 @AS_ROOT

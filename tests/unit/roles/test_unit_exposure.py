@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -155,11 +156,13 @@ def test_exposure_comes_from_the_settings(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(UNITS))
-def test_only_the_gate_runs_outside_of_the_sandbox(name):
+def test_nothing_runs_outside_of_the_sandbox(name):
     """systemd.service(5): "+" and "!" before a command take its sandbox away; systemd-analyze does not say so."""
-    commands = [value for key, values in settings(name).items() if key.startswith("Exec") for value in values]
-    outside = {value for value in commands if re.match(r"[-@:|]*[+!]", value)}
-    assert outside == ({"+/usr/local/bin/gpu-doctor --gate"} if name in (TRAINING, JOB) else set())
+    assert not [command for command in commands(name) if re.match(r"[-@:|]*[+!]", command)]
+
+
+def commands(name: str) -> list[str]:
+    return [value for key, values in settings(name).items() if key.startswith("Exec") for value in values]
 
 
 @pytest.mark.parametrize("name", sorted(UNITS))
@@ -190,11 +193,31 @@ def test_what_old_systemds_do_not_know_is_no_loss_of_the_service(name):
         assert [value for value in settings(name)["ExecStartPre"] if "--gate" in value]
 
 
+@pytest.mark.parametrize("name", sorted(set(UNITS) - {TRAINING, JOB}))
+def test_root_looks_for_programs_in_the_systems_own_folders(name):
+    """systemd.exec(5): by default /usr/local/sbin and /usr/local/bin come first."""
+    assert "PATH=/usr/sbin:/usr/bin:/sbin:/bin" in settings(name)["Environment"]
+
+
 @pytest.mark.parametrize("name", [TRAINING, JOB])
 def test_the_gate_is_asked_twice(name):
-    """Outside of the sandbox, and a second time for a systemd that does not know the first."""
+    """Also by a systemd that does not know the first."""
     found = settings(name)
-    assert found["ExecCondition"] == ["+/usr/local/bin/gpu-doctor --gate"] == found["ExecStartPre"]
+    (gate,) = found["ExecCondition"]
+    assert gate.endswith("/usr/local/bin/gpu-doctor --gate") and found["ExecStartPre"] == [gate]
+
+
+@pytest.mark.parametrize("name", [TRAINING, JOB])
+def test_the_gate_gets_nothing_of_the_jobs_environment(name, tmp_path):
+    """systemd.exec(5): variables of EnvironmentFile= are those of every command of the unit."""
+    program = tmp_path / "gpu-doctor"
+    program.write_text("#!/bin/sh\nexec /usr/bin/env\n")
+    program.chmod(0o755)
+    command = settings(name)["ExecCondition"][0].lstrip("+!-@:|").replace("/usr/local/bin/gpu-doctor", str(program))
+    names = ("LD_LIBRARY_PATH", "LD_BIND_NOW", "PYTHONPATH", "PYTHONHOME", "GCONV_PATH", "BASH_ENV", "PATH", "ANY")
+    job = dict.fromkeys(names, "/srv/job")
+    done = subprocess.run(shlex.split(command), env=job, capture_output=True, text=True, check=True)
+    assert "/srv/job" not in done.stdout
 
 
 @pytest.mark.parametrize("name", [TRAINING, JOB])

@@ -177,3 +177,23 @@ def test_each_says_which_lines_slurm_conf_needs() -> None:
         assert f"{key}=/usr/local/lib/gpuwright/slurm/gpuwright-{name}\n" in text
         assert "https://slurm.schedmd.com/" in text
         assert os.access(REPOSITORY / f"deploy/slurm/gpuwright-{name}", os.X_OK)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root owns what root trusts")
+@pytest.mark.parametrize(
+    ("owner", "group", "mode", "trusted"),
+    [(0, 0, 0o755, True), (0, 0, 0o775, True), (0, 50, 0o775, False), (0, 0, 0o757, False), (65534, 0, 0o755, False)],
+)
+def test_a_command_of_slurm_lies_where_only_root_can_put_it(
+    node: Node, owner: int, group: int, mode: int, trusted: bool
+) -> None:
+    shared = node.folder / "slurm/gpuwright-node.sh"
+    own = node.folder / "local"
+    shutil.copytree(node.slurm.folder, own)
+    os.chown(own, owner, group)
+    own.chmod(mode)
+    shared.write_text(shared.read_text().replace("in /usr/local/sbin /usr/local/bin;", f"in {own};"))
+    node.set(SLURM_BIN="")
+    node.judge("PASS")
+    node.run("healthcheck")
+    assert bool(node.told) is trusted

@@ -18,7 +18,7 @@ import time
 import zlib
 from typing import BinaryIO, Dict, Iterable, Iterator, Optional, Sequence, Union
 
-from ...host.bounded import find_program
+from ...host.bounded import find_program, program_environment
 from ...host.files import below, exists, resolve
 
 IMAGES = ("/boot/initramfs-{}.img", "/boot/initrd.img-{}", "/lib/modules/{}/initrd", "/lib/modules/{}/initramfs.img")
@@ -234,7 +234,12 @@ def _by_program(file: BinaryIO, command: Sequence[str]) -> Iterator[bytes]:
     # The program reads from the file's position, which must be the same for Python and for the kernel.
     os.lseek(file.fileno(), file.tell(), os.SEEK_SET)
     child = subprocess.Popen(
-        [program, *command[1:]], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        [program, *command[1:]],
+        stdin=file,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=program_environment(),
+        start_new_session=True,
     )
     if child.stdout is None:
         raise AssertionError("Popen makes the pipe that it is asked for")

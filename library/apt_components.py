@@ -44,10 +44,10 @@ added:
 """
 
 import os
-import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.bounded import run_bounded
+from ansible_collections.gpuwright.node.plugins.module_utils.host.whole_file import write_edited
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.addresses import without_login
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.apt_sources import (
     KEYRINGS,
@@ -72,14 +72,9 @@ def write(module: AnsibleModule, path: str, text: str) -> None:
     if not text:
         os.unlink(path)
         return
-    handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
-    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
     # The mirror's address is the host's own, and some have a login in it.
-    mode = 0o644 if text == without_login(text) else 0o600
-    os.chmod(temporary, mode)
-    module.atomic_move(temporary, path)
-    os.chmod(path, mode)
+    most = 0o777 if text == without_login(text) else 0o600
+    write_edited(path, text.encode("utf-8", "surrogateescape"), most)
 
 
 def update(seconds: float) -> str:

@@ -73,6 +73,7 @@ from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.respawn import has_respawned, respawn_module
+from ansible_collections.gpuwright.node.plugins.module_utils.host.owning import make_folders
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.bundle_files import digest_of, free_bytes
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.bundle_packages import (
     PackagesError,
@@ -115,7 +116,7 @@ def listing(folder: str) -> Dict[str, Any]:
 def made(module: AnsibleModule) -> Dict[str, Any]:
     """The result of the module; PackagesError."""
     work = module.params["work"]
-    os.makedirs(work, mode=0o755, exist_ok=True)
+    make_folders(work)
     resolver = Resolver(dnf, work, module.params["repositories"])
     packages: Dict[str, Any] = {}
     bases: List[Any] = []

@@ -61,10 +61,10 @@ backup_file:
 """
 
 import os
-import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.bounded import find_program
+from ansible_collections.gpuwright.node.plugins.module_utils.host.whole_file import write_whole
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.kept_key import (
     KeyRefused,
     Source,
@@ -76,12 +76,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.kept_key i
 def write(module: AnsibleModule, path: str, text: str) -> str:
     """Replace the file in one step, whatever root's umask; returns the copy of the previous one."""
     backup = module.backup_local(path) if os.path.exists(path) else ""
-    handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(text)
-    os.chmod(temporary, 0o644)
-    module.atomic_move(temporary, path)
-    os.chmod(path, 0o644)
+    write_whole(path, text.encode("ascii"))
     return backup
 
 

@@ -13,6 +13,7 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Optional
 
 from ..host.files import below, names_in
 from ..host.os_family import read_family
+from ..host.owning import make_folders
 from ..host.whole_file import write_whole
 from ..packages.history import installed_by_hand
 from ..verdict.report import now_utc
@@ -213,6 +214,4 @@ def _kept_before(root: str) -> List[str]:
 
 def _make_folder(root: str) -> None:
     folder = below(root, FOLDER)
-    if not os.path.isdir(folder):
-        os.makedirs(folder)
-        os.chmod(folder, 0o755)
+    make_folders(folder)

@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterable, List, Mapping, Sequence
 
 from ..host.bounded import Finished, run_bounded
 from ..host.files import below
+from ..host.owning import make_folders, own_path
 from ..host.whole_file import write_whole
 from .compare import NOTHING, REMOVE, Row, home_of
 from .places import OWN_TREES
@@ -44,7 +45,7 @@ def _remove(full: str) -> None:
 
 def _put_back(path: str, line: str, record: Mapping[str, Any], root: str) -> None:
     full, words = below(root, path), line.split(" ")
-    os.makedirs(os.path.dirname(full), exist_ok=True)
+    make_folders(os.path.dirname(full))
     if words[0] == "link":
         with contextlib.suppress(FileNotFoundError):
             os.unlink(full)
@@ -52,9 +53,8 @@ def _put_back(path: str, line: str, record: Mapping[str, Any], root: str) -> Non
         return
     mode, owner = int(words[1], 8), [int(number) for number in words[2].split(":")]
     if words[0] == "folder":
-        os.makedirs(full, exist_ok=True)
-        os.chown(full, owner[0], owner[1])
-        os.chmod(full, mode)
+        make_folders(full)
+        own_path(full, mode, (owner[0], owner[1]))
         return
     content = zlib.decompress(base64.b64decode(record["contents"][words[3]]))
     write_whole(full, content, mode, (owner[0], owner[1]))

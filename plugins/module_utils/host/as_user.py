@@ -9,6 +9,7 @@ from typing import Callable, Dict, List, NamedTuple
 
 from .access import read_lines
 from .bounded import Finished, run_bounded
+from .owning import own_path
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # uid, gid and the like have 32 bits; the highest value means "no change" to the kernel (setresuid(2)).
@@ -85,7 +86,7 @@ def run_as(command: List[str], account: Account, seconds: float) -> Finished:
     home = tempfile.mkdtemp(prefix="gpuwright-")
     try:
         if become is not None:
-            os.chown(home, account.uid, account.gid)
+            own_path(home, 0o700, (account.uid, account.gid))
 
         def before_start() -> None:
             os.umask(0o077)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files, folders and links as they are wanted: what differs on the host, and how each is put right in one step."""
 
+import binascii
 import os
 import shutil
 import stat
-import tempfile
 from typing import Any, Dict, List, NamedTuple
 
-from .whole_file import sync_folder, write_whole
+from .owning import make_folders, open_folder, own_path
+from .whole_file import write_whole
 
-FOLDER_MODE = 0o755
 KINDS = {"file": stat.S_ISREG, "directory": stat.S_ISDIR, "link": stat.S_ISLNK}
 
 
@@ -90,33 +90,31 @@ def place(wanted: Wanted, differs: List[str]) -> None:
         _remove(wanted.path)
     elif wanted.state == "directory":
         make_folders(wanted.path)
-        _own(wanted)
+        own_path(wanted.path, wanted.mode, (wanted.uid, wanted.gid))
     elif wanted.state == "link":
         _link(wanted, differs)
     elif {"state", "content"} & set(differs):
         write_whole(wanted.path, wanted.content, wanted.mode, (wanted.uid, wanted.gid))
     else:
-        _own(wanted)
-
-
-def _own(wanted: Wanted) -> None:
-    # In this order: chown takes set-user and set-group bits away.
-    os.chown(wanted.path, wanted.uid, wanted.gid)
-    os.chmod(wanted.path, wanted.mode)
+        own_path(wanted.path, wanted.mode, (wanted.uid, wanted.gid))
 
 
 def _link(wanted: Wanted, differs: List[str]) -> None:
-    if {"state", "target"} & set(differs):
-        # A link cannot be made over another one, but it can be renamed over it.
-        folder = tempfile.mkdtemp(prefix=".gpuwright-", dir=os.path.dirname(wanted.path) or ".")
-        try:
-            beside = os.path.join(folder, "link")
-            os.symlink(wanted.target, beside)
-            os.rename(beside, wanted.path)
-        finally:
-            shutil.rmtree(folder)
-        sync_folder(wanted.path)
-    os.chown(wanted.path, wanted.uid, wanted.gid, follow_symlinks=False)
+    with open_folder(os.path.dirname(wanted.path) or ".") as folder:
+        name = os.path.basename(wanted.path)
+        if {"state", "target"} & set(differs):
+            # A link cannot be made over another one, but it can be renamed over it.
+            beside = f".{name}.{binascii.hexlify(os.urandom(4)).decode('ascii')}.new"
+            os.symlink(wanted.target, beside, dir_fd=folder)
+            try:
+                os.chown(beside, wanted.uid, wanted.gid, dir_fd=folder, follow_symlinks=False)
+                os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                os.unlink(beside, dir_fd=folder)
+                raise
+            os.fsync(folder)
+        else:
+            os.chown(name, wanted.uid, wanted.gid, dir_fd=folder, follow_symlinks=False)
 
 
 def _remove(path: str) -> None:
@@ -124,17 +122,6 @@ def _remove(path: str) -> None:
         shutil.rmtree(path)
     else:
         os.unlink(path)
-
-
-def make_folders(path: str) -> None:
-    """Create the folder and those above it that are missing, readable by everybody, whatever the umask; OSError."""
-    missing = []
-    while not os.path.isdir(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    for folder in reversed(missing):
-        os.mkdir(folder)
-        os.chmod(folder, FOLDER_MODE)
 
 
 def shown(found: Found, wanted: Wanted, differs: List[str]) -> Dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from .bounded import Finished, run_bounded
 from .files import read_text
+from .owning import own_path
 
 SECONDS = 120
 NOT_FOUND = 2
@@ -125,10 +126,11 @@ def make_home(home: str, uid: int, gid: int, root: str = "/") -> None:
     else:
         os.makedirs(home)
     found = UMASK.search(read_text(root, "/etc/login.defs") or "")
-    os.chmod(home, 0o777 & ~int(found.group("umask") if found else "022", 8))
-    for folder, folders, files in os.walk(home):
-        for name in ["", *folders, *files]:
+    # From the bottom, so that what is the account's already is in no folder that it could change before its turn.
+    for folder, folders, files in os.walk(home, topdown=False):
+        for name in [*folders, *files]:
             os.chown(os.path.join(folder, name), uid, gid, follow_symlinks=False)
+    own_path(home, 0o777 & ~int(found.group("umask") if found else "022", 8), (uid, gid))
 
 
 def shown(steps: Sequence[Change]) -> List[Dict[str, Any]]:

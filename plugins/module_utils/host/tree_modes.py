@@ -5,6 +5,8 @@ import os
 import stat
 from typing import List, Tuple
 
+from .owning import own_path
+
 READ_ALL = 0o444
 ENTER_ALL = 0o111
 WRITE_OTHERS = 0o022
@@ -51,5 +53,5 @@ def repair_modes(top: str, write: bool) -> List[str]:
     found = wrong_modes(top)
     if write:
         for path, bits in found:
-            os.chmod(path, bits)
+            own_path(path, bits)
     return [path for path, _bits in found]

@@ -4,7 +4,7 @@
 import os
 from typing import Iterable, List, Mapping, Tuple
 
-from .placing import make_folders
+from .owning import make_folders
 from .whole_file import write_whole
 
 FILE_MODE = 0o644

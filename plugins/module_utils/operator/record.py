@@ -15,6 +15,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 from ..host.files import below, read_text
+from ..host.owning import make_folders
 from ..verdict.boot_check import BOOT_ID_PATH, UPTIME_PATH
 from ..verdict.kept_file import read_kept
 from ..verdict.report import now_utc, write_json
@@ -155,9 +156,8 @@ def _guarded(root: str, wait_s: float = GUARD_WAIT_S, sleep: Callable[[float], N
     """One process at a time, from reading the record to replacing it."""
     folder = below(root, FOLDER)
     with contextlib.suppress(FileExistsError):
-        os.makedirs(folder)
         # Root's umask must not hide from others who is working here.
-        os.chmod(folder, 0o755)
+        make_folders(folder)
     # Only root's: anybody who can open a file can keep it locked.
     handle = os.open(below(root, GUARD), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

@@ -7,6 +7,7 @@ import shutil
 import stat
 from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
+from ..host.owning import make_folders, own_path
 from ..host.whole_file import sync_file, sync_folder
 
 BLOCK_BYTES = 4 * 1024 * 1024
@@ -83,7 +84,7 @@ def take(dest: str, files: Mapping[str, Mapping[str, Any]], arrived: Mapping[str
         temporary = target + ".new"
         _remove(temporary)
         shutil.copyfile(place, temporary)
-        os.chmod(temporary, 0o644)
+        own_path(temporary, 0o644)
         if not is_whole(temporary, files[path]):
             _remove(temporary)
             wrong.append(path)
@@ -110,15 +111,14 @@ def remove_extras(dest: str, files: Mapping[str, Any]) -> List[str]:
 
 def _make_folders(dest: str, below: str) -> None:
     """Each folder of the path, 0755 whatever root's umask; what is there and is no folder is removed."""
-    os.makedirs(dest, mode=0o755, exist_ok=True)
+    make_folders(dest)
     place = dest
     for part in below.split("/") if below else []:
         place = os.path.join(place, part)
         if os.path.islink(place) or (os.path.exists(place) and not os.path.isdir(place)):
             os.unlink(place)
         if not os.path.isdir(place):
-            os.mkdir(place)
-            os.chmod(place, 0o755)
+            make_folders(place)
 
 
 def _remove(path: str) -> None:

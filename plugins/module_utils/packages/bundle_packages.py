@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 
 from ..host.bounded import find_program, program_environment
 from ..host.files import read_assignments
+from ..host.owning import own_path
 from ..host.whole_file import write_whole
 
 MODULES = "modules"
@@ -153,7 +154,7 @@ def write_repository(base: Any, name: str, packages: Sequence[Any], folder: str)
         target = os.path.join(packages_folder, file)
         if not os.path.exists(target):
             os.link(source, target)
-        os.chmod(target, 0o644)
+        own_path(target, 0o644)
     repodata = os.path.join(folder, "repodata")
     shutil.rmtree(repodata, ignore_errors=True)
     # The same metadata for the same packages, so that a second run has nothing to fetch.
@@ -178,9 +179,9 @@ def write_repository(base: Any, name: str, packages: Sequence[Any], folder: str)
             data = file.read()
         write_whole(index, STAMP.sub(b"<timestamp>1</timestamp>", data))
     for place, _folders, files in os.walk(folder):
-        os.chmod(place, 0o755)
+        own_path(place, 0o755)
         for file in files:
-            os.chmod(os.path.join(place, file), 0o644)
+            own_path(os.path.join(place, file), 0o644)
 
 
 def run(command: List[str]) -> None:

@@ -4,10 +4,11 @@
 import json
 import os
 import re
+import stat
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..host.files import below, read_text
-from ..host.whole_file import write_whole
+from ..host.whole_file import write_edited, write_whole
 
 FOLDER = "/var/lib/gpuwright/kept"
 RECORD = FOLDER + "/record.json"
@@ -98,14 +99,21 @@ def with_block(text: str, begin: str, end: str, block: Optional[str]) -> str:
 
 
 def read_files(wanted: Sequence[Mapping[str, str]], root: str = "/") -> List[Dict[str, Any]]:
-    """`wanted` (path; begin and end of the part that is meant, or "") with `text`, None for what is not there."""
+    """`wanted` (path; begin and end of the part that is meant, or "") with `text`, None for what is not there.
+
+    A whole file has its `mode`, `uid` and `gid` as well.
+    """
     found = []
     for one in wanted:
         text = read_whole(root, one["path"])
         begin, end = one.get("begin", ""), one.get("end", "")
         if text is not None and begin:
             text = block_of(text, begin, end)
-        found.append({"path": one["path"], "begin": begin, "end": end, "text": text})
+        record: Dict[str, Any] = {"path": one["path"], "begin": begin, "end": end, "text": text}
+        if text is not None and not begin:
+            status = os.stat(below(root, one["path"]))
+            record.update(mode=stat.S_IMODE(status.st_mode), uid=status.st_uid, gid=status.st_gid)
+        found.append(record)
     return found
 
 
@@ -121,7 +129,7 @@ def read_whole(root: str, path: str) -> Optional[str]:
 def differing_files(files: Sequence[Mapping[str, Any]], root: str = "/") -> List[Mapping[str, Any]]:
     """Those of the record that are not as they were."""
     now = read_files([{key: one[key] for key in ("path", "begin", "end")} for one in files], root)
-    return [kept for number, kept in enumerate(files) if kept["text"] != now[number]["text"]]
+    return [kept for number, kept in enumerate(files) if {**now[number], **kept} != {**kept, **now[number]}]
 
 
 def write_files(files: Sequence[Mapping[str, Any]], root: str = "/") -> None:
@@ -137,7 +145,11 @@ def write_files(files: Sequence[Mapping[str, Any]], root: str = "/") -> None:
             continue
         if one["begin"] and not text and not os.path.lexists(path):
             continue
-        write_whole(path, text.encode("utf-8"))
+        if "mode" in one:
+            write_whole(path, text.encode("utf-8"), one["mode"], (one["uid"], one["gid"]))
+        else:
+            # A part of somebody else's file, or a record of an earlier release.
+            write_edited(path, text.encode("utf-8"))
 
 
 def read_links(paths: Sequence[str], root: str = "/") -> Dict[str, Optional[str]]:

@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from ..host.bounded import Finished, run_bounded
 from ..host.files import below
+from ..host.owning import own_path
 from . import kept
 from .kept import KeptError, Package
 
@@ -111,7 +112,7 @@ def _bring(family: str, packages: Sequence[Package]) -> Tuple[List[Package], str
         return [], ""
     beside = tempfile.mkdtemp(prefix="packages.", dir=kept.FOLDER)
     try:
-        os.chmod(beside, 0o755)
+        own_path(beside, 0o755)
         for package, path in have.items():
             if package in packages:
                 shutil.copy2(path, beside)

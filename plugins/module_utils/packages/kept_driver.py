@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, List, Mapping, Optional
 
 from ..host.files import below
-from ..host.whole_file import write_whole
+from ..host.whole_file import write_edited
 from . import kept, kept_change
 from .kept import KeptError
 
@@ -75,7 +75,7 @@ def _put_back(parts: List[str], record: Mapping[str, Any], check_mode: bool, res
         if wanted != now:
             result["changed"] = True
             if not check_mode:
-                write_whole(EXPECTATIONS, wanted.encode("utf-8"))
+                write_edited(EXPECTATIONS, wanted.encode("utf-8"))
     if "packages" in parts:
         # The settings come first: a module stream or a hold of the new driver would forbid the old one.
         files = kept.differing_files([one for one in record["files"] if one["path"] != EXPECTATIONS])

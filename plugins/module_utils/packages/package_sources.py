@@ -9,7 +9,7 @@ import os
 import re
 from typing import Dict, List, Mapping, Sequence, Tuple
 
-from ..host.whole_file import write_whole
+from ..host.whole_file import write_edited, write_whole
 
 FOLDER = "/etc/yum.repos.d"
 SECTION = re.compile(r"^\s*\[([^\]]+)\]\s*$")
@@ -83,6 +83,4 @@ def write_record(path: str, record: Mapping[str, Sequence[str]]) -> None:
 
 def write_file(path: str, text: str) -> None:
     """Replace a file of repositories; its mode stays, for it may hold a login."""
-    status = os.stat(path)
-    data = text.encode("utf-8", "surrogateescape")
-    write_whole(path, data, mode=status.st_mode & 0o777, owner=(status.st_uid, status.st_gid))
+    write_edited(path, text.encode("utf-8", "surrogateescape"))

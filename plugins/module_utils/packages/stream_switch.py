@@ -13,7 +13,7 @@ from typing import Any, List, Sequence
 
 from ..host.files import below, read_text
 from ..host.versions import is_part_of
-from ..host.whole_file import write_whole
+from ..host.whole_file import write_edited
 from .module_streams import STATE_FILE, StreamError, check_name
 
 SHELL = ["dnf", "-y", "--allowerasing"]
@@ -64,7 +64,7 @@ def stream_put_back(name: str, dnf: Any, packages: Sequence[str], root: str = "/
     except StreamError:
         if packages and _is_still(dnf, packages, installed):
             if before is not None:
-                write_whole(path, (before + "\n").encode("utf-8"))
+                write_edited(path, (before + "\n").encode("utf-8"))
             elif os.path.lexists(path):
                 os.unlink(path)
         raise

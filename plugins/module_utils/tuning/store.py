@@ -8,6 +8,7 @@ import stat
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from ..host.files import below
+from ..host.owning import make_folders
 from ..host.whole_file import write_whole
 from . import profiles
 
@@ -96,17 +97,6 @@ def put(root: str, path: str, text: str, mode: int) -> List[str]:
     made = make_folders(os.path.dirname(full))
     write_whole(full, text.encode("utf-8"), mode, (os.geteuid(), os.getegid()))
     return ["/" + os.path.relpath(folder, root) for folder in made]
-
-
-def make_folders(folder: str) -> List[str]:
-    missing: List[str] = []
-    while not os.path.isdir(folder):
-        missing.insert(0, folder)
-        folder = os.path.dirname(folder)
-    for one in missing:
-        os.mkdir(one)
-        os.chmod(one, 0o755)
-    return missing
 
 
 def drop_folders(root: str, folders: Iterable[str]) -> List[str]:

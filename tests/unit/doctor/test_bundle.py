@@ -183,19 +183,19 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
 
     monkeypatch.setattr(bundle.os, "fsync", full)
     with pytest.raises(OSError):
-        bundle.write_new(str(tmp_path / "b.tar.gz"), b"x")
+        bundle.write_new(str(tmp_path / "b.tar.gz"), b"x", 0o600)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_system_without_links_is_written_to_and_still_not_overwritten(tmp_path, monkeypatch):
-    def refused(_from, _to):
+    def refused(_from, _to, **_folders):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(bundle.os, "link", refused)
-    bundle.write_new(str(tmp_path / "b.tar.gz"), b"x")
+    bundle.write_new(str(tmp_path / "b.tar.gz"), b"x", 0o600)
     assert (tmp_path / "b.tar.gz").read_bytes() == b"x"
     with pytest.raises(OSError):
-        bundle.write_new(str(tmp_path / "b.tar.gz"), b"y")
+        bundle.write_new(str(tmp_path / "b.tar.gz"), b"y", 0o600)
     assert [file.name for file in tmp_path.iterdir()] == ["b.tar.gz"]
 
 

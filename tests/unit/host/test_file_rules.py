@@ -53,9 +53,9 @@ def watch_rename(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     rename = os.rename
 
-    def watched(source: str, target: str) -> None:
-        seen.append(source)
-        rename(source, target)
+    def watched(source: str, target: str, **folders: int) -> None:
+        seen.append(str(Path(f"/proc/self/fd/{folders['src_dir_fd']}").readlink() / source))
+        rename(source, target, **folders)
 
     monkeypatch.setattr(os, "rename", watched)
     return seen
@@ -238,7 +238,7 @@ def test_a_folder_that_was_there_keeps_its_mode(tmp_path):
 
 
 def test_a_failed_file_of_a_tree_leaves_nothing_behind(tmp_path, monkeypatch):
-    def fails(*arguments: object) -> None:
+    def fails(*arguments: object, **named: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "rename", fails)
@@ -336,10 +336,10 @@ def test_a_record_that_cannot_be_used_is_no_empty_one(tmp_path, content):
 
 
 def test_a_failed_replacement_leaves_nothing_behind(tmp_path, monkeypatch):
-    def fails(*arguments: object) -> None:
+    def fails(*arguments: object, **named: object) -> None:
         raise OSError(1, "Operation not permitted")
 
-    monkeypatch.setattr(os, "chown", fails)
+    monkeypatch.setattr(os, "fchown", fails)
     with pytest.raises(OSError, match="not permitted"):
         tuning_store.put(str(tmp_path), "/a", "x", 0o644)
     assert names_in(tmp_path) == []

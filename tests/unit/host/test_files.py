@@ -141,9 +141,11 @@ def test_a_reader_never_finds_half_a_file_or_no_link(tmp_path: Path, monkeypatch
     link.symlink_to("old")
     seen = []
 
-    def rename(old: str, new: str) -> None:
-        seen.append((Path(new).name, os.path.lexists(new)))
-        Path(old).replace(new)
+    real = os.rename
+
+    def rename(old: str, new: str, **folders: int) -> None:
+        seen.append((new, os.path.lexists(tmp_path / new)))
+        real(old, new, **folders)
 
     monkeypatch.setattr(os, "rename", rename)
     ids = os.geteuid(), os.getegid()

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpuwright.doctor.bundle.make import write_new
-from gpuwright.host import trees, whole_file
+from gpuwright.host import owning, trees, whole_file
 from gpuwright.host.secure_boot import mok_request
 from gpuwright.launch.calibration import calibrated
 from gpuwright.tuning import store
@@ -67,7 +66,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     ),
     "a calibration": save_calibration,
     "a request to the firmware": save_request,
-    "a bundle": lambda path: write_new(str(path), b"12345"),
+    "a bundle": lambda path: whole_file.write_new(str(path), b"12345", 0o600),
 }
 
 
@@ -84,13 +83,13 @@ def test_content_is_on_the_disk_before_the_name_and_then_the_name_is(
         order.append("folder" if stat.S_ISDIR(status.st_mode) else "content" if status.st_size else "nothing")
         sync(handle)
 
-    def renamed(source: str, target: str) -> None:
+    def renamed(source: str, target: str, **folders: int) -> None:
         order.append("name")
-        rename(source, target)
+        rename(source, target, **folders)
 
-    def linked(source: str, target: str) -> None:
+    def linked(source: str, target: str, **folders: int) -> None:
         order.append("name")
-        link(source, target)
+        link(source, target, **folders)
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "rename", renamed)
@@ -117,17 +116,17 @@ def test_no_other_code_of_a_node_writes_files_by_itself() -> None:
         for path in NODE_CODE.rglob("*.py")
         if any(isinstance(node, ast.Call) and opens_for_writing(node) for node in ast.walk(ast.parse(path.read_text())))
     }
-    assert found - {"host/whole_file.py"} == set(OTHERWISE)
+    assert found - {"host/whole_file.py", "host/owning.py"} == set(OTHERWISE)
 
 
-@pytest.mark.parametrize("broken", ["rename", "chmod", "chown", "fsync"])
+@pytest.mark.parametrize("broken", ["rename", "fchmod", "fchown", "fsync"])
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     target = tmp_path / "file"
     target.write_text("old")
 
-    def fails(*_arguments: object) -> None:
+    def fails(*_arguments: object, **_named: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, broken, fails)
@@ -164,3 +163,86 @@ def test_what_a_killed_writer_left_goes_with_a_later_write(tmp_path: Path) -> No
         os.utime(tmp_path / name, (then, then))
     whole_file.write_whole(str(target), b"newest")
     assert names_in(tmp_path) == [*others, "file"] and target.read_text() == "newest"
+
+
+# Calls by path that change a mode or an owner, and why they cannot meet a link.
+BY_PATH = {"host/placing.py": "a link itself, in an open folder", "host/service_account.py": "links themselves"}
+
+
+def test_no_other_code_of_a_node_changes_modes_or_owners_by_path() -> None:
+    found = set()
+    for path in [*NODE_CODE.rglob("*.py"), *(REPOSITORY / "library").glob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("os.chmod", "os.chown", "os.lchown"):
+                found.add(str(path.relative_to(NODE_CODE)))
+                assert "follow_symlinks=False" in ast.unparse(node), f"{path}:{node.lineno}"
+    assert found == set(BY_PATH)
+
+
+@pytest.fixture
+def swapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A private file elsewhere; the unfinished file becomes a link to it before mode and owner are set."""
+    victim = tmp_path / "victim"
+    victim.write_text("private")
+    victim.chmod(0o600)
+    folder = tmp_path / "others"
+
+    def swap() -> None:
+        for file in folder.iterdir():
+            if file.name != "target":
+                file.unlink()
+                file.symlink_to(victim)
+
+    for name in ("chmod", "chown", "fchmod", "fchown"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *words, real=real, **named: (swap(), real(*words, **named))[1])
+    folder.mkdir()
+    return victim
+
+
+def test_a_link_in_the_place_of_the_unfinished_file_opens_no_other_file(tmp_path: Path, swapped: Path) -> None:
+    whole_file.write_whole(str(tmp_path / "others/target"), b"new", 0o644, (os.getuid(), os.getgid()))
+    assert stat.S_IMODE(swapped.stat().st_mode) == 0o600 and swapped.read_text() == "private"
+
+
+def test_a_link_in_the_place_of_a_folder_or_file_gets_no_mode(tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir(0o700)
+    (tmp_path / "victim").chmod(0o700)
+    (tmp_path / "link").symlink_to("victim")
+    with pytest.raises(OSError, match="link"):
+        owning.own_path(str(tmp_path / "link"), 0o755)
+    assert stat.S_IMODE((tmp_path / "victim").stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user may follow every link")
+def test_root_follows_only_links_that_root_made(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for name, owner in (("own", 0), ("other", 65534)):
+        (tmp_path / name).symlink_to("there")
+        os.chown(tmp_path / name, owner, owner, follow_symlinks=False)
+    whole_file.write_whole(str(tmp_path / "own/file"), b"new")
+    assert names_in(tmp_path / "there") == ["file"]
+    for write in (
+        lambda: whole_file.write_whole(str(tmp_path / "other/second"), b"new"),
+        lambda: whole_file.write_new(str(tmp_path / "other/second"), b"new", 0o600),
+        lambda: owning.make_folders(str(tmp_path / "other/second")),
+        lambda: owning.own_path(str(tmp_path / "other/file"), 0o777),
+    ):
+        with pytest.raises(OSError, match="other is a link that belongs to uid 65534"):
+            write()
+    assert names_in(tmp_path / "there") == ["file"]
+    assert stat.S_IMODE((tmp_path / "there/file").stat().st_mode) == 0o644
+
+
+def test_an_edited_file_keeps_its_mode_and_owner(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    whole_file.write_edited(str(file), b"new")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    for mode, most, now in ((0o640, 0o7777, 0o640), (0o664, 0o600, 0o600)):
+        file.chmod(mode)
+        if os.geteuid() == 0:
+            os.chown(file, 0, 50)
+        whole_file.write_edited(str(file), b"newer", most)
+        assert stat.S_IMODE(file.stat().st_mode) == now and file.stat().st_gid == (
+            50 if os.geteuid() == 0 else os.getgid()
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,32 @@ def test_files_and_links_come_back_as_they_were(tmp_path: Path) -> None:
         "/current": "old",
         "/etc": None,
     }
+
+
+def test_mode_and_owner_come_back_and_others_keep_theirs(tmp_path: Path) -> None:
+    root, own, group = str(tmp_path), os.getuid(), os.getgid()
+    closed, shared = tmp_path / "closed", tmp_path / "shared"
+    closed.write_text("login\n")
+    shared.write_text("# mine\n" + BLOCK)
+    for file in (closed, shared):
+        file.chmod(0o640)
+    files = kept.read_files([{"path": "/closed"}, {"path": "/shared", "begin": BEGIN, "end": END}], root)
+    assert (files[0]["mode"], files[0]["uid"], files[0]["gid"]) == (0o640, own, group) and "mode" not in files[1]
+    closed.unlink()
+    closed.write_text("newer\n")
+    shared.write_text("# mine\n")
+    shared.chmod(0o600)
+    kept.write_files(kept.differing_files(files, root), root)
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (closed, shared)] == [0o640, 0o600]
+    # The mode alone differs, too; an earlier release did not record it.
+    closed.chmod(0o604)
+    kept.write_files(kept.differing_files(files, root), root)
+    assert stat.S_IMODE(closed.stat().st_mode) == 0o640
+    old = [{key: one[key] for key in ("path", "begin", "end", "text")} for one in files]
+    assert kept.differing_files(old, root) == []
+    closed.write_text("newer\n")
+    kept.write_files(kept.differing_files(old, root), root)
+    assert closed.read_text() == "login\n" and stat.S_IMODE(closed.stat().st_mode) == 0o640
 
 
 def test_a_record_is_whole_or_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import zipfile
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ...host.files import below
-from ...host.whole_file import sync_folder, write_beside
+from ...host.whole_file import write_new
 from ...verdict.expectations import EXPECTATIONS_PATH, parse_expectations
 from ...verdict.report import now_utc, read_json
 from .answers import Answer, as_json, raw_answers
@@ -35,7 +35,6 @@ OWNER_ONLY = 0o600
 # Packages that only modules and the controller import: the library on a node does not have them.
 NOT_ON_NODES = ("first_record", "operator", "preflight", "settled", "takeover")
 LIBRARY = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EACCES)
 
 
 class Made(NamedTuple):
@@ -115,7 +114,7 @@ def make_bundle(
         name = manifest["host"] or "host"
         path = f"gpuwright-{name}-{now.replace('-', '').replace(':', '')}{SUFFIX}"
     data = packed(files)
-    write_new(path, data)
+    write_new(path, data, OWNER_ONLY)
     return Made(path, rows, len(data), manifest["masked_values"])
 
 
@@ -203,20 +202,3 @@ def packed(files: List[Tuple[str, bytes]]) -> bytes:
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=moment) as stream:
         stream.write(plain.getvalue())
     return buffer.getvalue()
-
-
-def write_new(path: str, data: bytes) -> None:
-    """Write a file that does not exist yet, readable only by its owner, whole or not at all."""
-    temporary = write_beside(path, data, OWNER_ONLY)
-    try:
-        try:
-            # A link, unlike a rename, fails if the name is taken.
-            os.link(temporary, path)
-        except OSError as error:
-            if error.errno not in NO_LINKS or os.path.lexists(path):
-                raise
-            os.rename(temporary, path)
-        sync_folder(path)
-    finally:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)

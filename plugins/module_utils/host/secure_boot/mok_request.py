@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple
 
 from ..bounded import Finished, run_bounded
 from ..files import read_bytes, read_text
+from ..owning import make_folders
 from ..whole_file import write_whole
 from .certificates import describe_certificate, digest, fingerprint
 from .efi_variables import read_certificates, read_variable
@@ -143,7 +144,7 @@ def _read_record(root: str) -> Dict[str, str]:
 
 def _write_record(root: str, record: Dict[str, Any]) -> None:
     path = os.path.join(root, RECORD.lstrip("/"))
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    make_folders(os.path.dirname(path))
     write_whole(path, json.dumps(record).encode("ascii"))
 
 

@@ -6,6 +6,7 @@ import tempfile
 from typing import Callable, List
 
 from ..bounded import Finished
+from ..owning import make_folders, own_path
 from ..whole_file import sync_file, sync_folder
 from .module_key import KeyPlace
 
@@ -70,7 +71,7 @@ def _compare(private: str, certificate: str, place: KeyPlace, run: Callable[...,
 def _openssl_request(private: str, certificate: str, run: Callable[..., Finished]) -> None:
     """Write both files beside their final places first, so that an interrupted run does not leave half of a pair."""
     for path in (private, certificate):
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        make_folders(os.path.dirname(path))
     with tempfile.TemporaryDirectory(prefix="gpuwright-", dir=os.path.dirname(private)) as folder:
         wanted, key, public = (os.path.join(folder, name) for name in ("openssl.cnf", "key", "certificate"))
         with open(wanted, "w", encoding="ascii") as file:
@@ -78,8 +79,8 @@ def _openssl_request(private: str, certificate: str, run: Callable[..., Finished
         command = ["openssl", "req", "-new", "-x509", "-nodes", "-sha256", "-days", "36500", "-newkey", "rsa:2048"]
         command += ["-outform", "DER", "-config", wanted, "-subj", SUBJECT, "-keyout", key, "-out", public]
         output(run, command)
-        os.chmod(key, 0o600)
-        os.chmod(public, 0o644)
+        own_path(key, 0o600)
+        own_path(public, 0o644)
         for path in (key, public):
             sync_file(path)
         os.rename(key, private)

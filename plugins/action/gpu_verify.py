@@ -8,8 +8,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpuwright.node.plugins.action.operator_lock import own_claim
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of, value_in
+from ansible_collections.gpuwright.node.plugins.plugin_utils.operator_run import own_claim
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.kept_report import keep_report
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import verdict_fact

@@ -14,13 +14,10 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.parsing.ajson import AnsibleJSONEncoder
 from ansible.plugins.action import ActionBase
 from ansible.utils.unsafe_proxy import wrap_var
-from ansible_collections.gpuwright.node.plugins.action.gpu_plan import planned
-from ansible_collections.gpuwright.node.plugins.filter.variables import problems_by_roles
-from ansible_collections.gpuwright.node.plugins.lookup import settled
-from ansible_collections.gpuwright.node.plugins.lookup.asked import asked
 from ansible_collections.gpuwright.node.plugins.module_utils.sources.ask_dnf import PYTHONS
 from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_rows as rows_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.use import found_in_bundle
+from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.decision import decided
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import (
     facts_of,
     is_of_another_run,
@@ -30,6 +27,8 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import 
     without_ours,
 )
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.matrix import SHIPPED
+from ansible_collections.gpuwright.node.plugins.plugin_utils.planning import asked, planned
+from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.rules import problems_by_roles
 
 SPEC: dict[str, Any] = {
     "roles": {"type": "list", "elements": "str", "required": True},
@@ -155,8 +154,7 @@ class ActionModule(ActionBase):
         known = self._so_far()
         templar = templar_with(known, self._templar)
         environment = asked(known, templar, self._loader).environment(self._facts["gpu_node_plan"])["name"]
-        lookup = settled.LookupModule(loader=self._loader, templar=templar)
-        self._facts["gpu_node_settled"] = lookup.run([], known, environment=environment)[0]
+        self._facts["gpu_node_settled"] = decided(known, templar, environment)
         # The decision has it, and Ansible goes through all facts of a host for each of its tasks.
         self._facts["gpu_node"].pop("settled", None)
 

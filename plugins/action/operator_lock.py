@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpuwright.node.plugins.filter.variables import wrong_takeover
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_message
+from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.rules import wrong_takeover
 
 ASK_AGAIN_S = 3.0
 DAMAGED = "damaged"
@@ -88,17 +88,6 @@ def _about_holder(
     return Step(replace=holder["run"])
 
 
-def own_claim(host: str) -> dict[str, Any]:
-    """Who is asking; AnsibleActionFail where that run has ended."""
-    claim = runs.claim()
-    if not claim["started"]:
-        raise AnsibleActionFail(
-            f"The run that started this task, process {claim['pid']} of {claim['controller']}, has ended; "
-            f"{host} is left as it is. Run it again. [operator.ended]"
-        )
-    return claim
-
-
 class ActionModule(ActionBase):
     """`operator_lock:` of a task; the module of the same name keeps the record on the host."""
 
@@ -119,7 +108,7 @@ class ActionModule(ActionBase):
         host = task_vars["inventory_hostname"]
         if wrong := wrong_takeover(options["takeover"]):
             raise AnsibleActionFail(wrong)
-        claim = own_claim(host)
+        claim = runs.own_claim(host)
         again = f"ansible-playbook {claim['playbook']} -l {host}"
         answer = self._ask(claim, options["state"], "", task_vars)
         if options["state"] == "taken" and not self._task.check_mode:

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 from ansible import constants as C
 from ansible import context
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.gpuwright.node.plugins.filter.reach_failure import reach_failure
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import now_utc
 from ansible_collections.gpuwright.node.plugins.plugin_utils import started
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift import current, drop_ins, found, page, table
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.differences import Place, differences
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.readings import of_reading
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.unseen import unseen
+from ansible_collections.gpuwright.node.plugins.plugin_utils.failures.reach import reach_failure
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import rows
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import checks_of

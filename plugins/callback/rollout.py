@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from ansible import constants as C
 from ansible import context
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.gpuwright.node.plugins.filter.reach_failure import reach_failure
 from ansible_collections.gpuwright.node.plugins.plugin_utils import started
+from ansible_collections.gpuwright.node.plugins.plugin_utils.failures.reach import reach_failure
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import current, judge, record, table
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import command, rows
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_of

@@ -41,7 +41,7 @@ from ansible import constants as C
 from ansible import context
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.color import stringc
-from ansible_collections.gpuwright.node.plugins.lookup.gpu_nodes import NOBODY
+from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import NOBODY
 from ansible_collections.gpuwright.node.plugins.plugin_utils.screen import lines, run_log
 from ansible_collections.gpuwright.node.plugins.plugin_utils.screen.voice import RULE, Voice
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import report_folder

@@ -35,7 +35,7 @@ from ansible import constants as C
 from ansible import context
 from ansible.plugins.callback import CallbackBase
 from ansible.utils.color import stringc
-from ansible_collections.gpuwright.node.plugins.filter.reach_failure import reach_failure
+from ansible_collections.gpuwright.node.plugins.plugin_utils.failures.reach import reach_failure
 from ansible_collections.gpuwright.node.plugins.plugin_utils.screen import run_log
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import first_callback, is_own_playbook
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import (

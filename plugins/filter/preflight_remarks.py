@@ -41,8 +41,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpuwright.node.plugins.filter.problems import preflight_problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of
+from ansible_collections.gpuwright.node.plugins.plugin_utils.preflight_problems import preflight_problems
 
 # 4.18.0-553.el8_10.x86_64 is a kernel of 8.10; kernels of a first minor release may have no number there.
 MINOR_OF_KERNEL = re.compile(r"\.el(\d+)_(\d+)(?:\.|$)")

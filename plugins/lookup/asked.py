@@ -37,30 +37,14 @@ _raw:
   elements: raw
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible.plugins.loader import lookup_loader
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.gpuwright.node.plugins.lookup import package_lock
-from ansible_collections.gpuwright.node.plugins.lookup.setting import value_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import needed_fact
-from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.asked import Asked
-
-
-def asked(variables: Mapping[str, Any], templar: Any, loader: Any) -> Asked:
-    """Of the host with these variables; templar and loader are those of the lookup or action."""
-    files = lookup_loader.get("file", loader=loader, templar=templar)
-    known = dict(variables)
-    beside = package_lock.LookupModule(loader=loader, templar=templar)
-    return Asked(
-        lambda name: value_of(name, variables, templar),
-        lambda path: files.run([path], known)[0],
-        lambda packages, **about: beside.run([packages], known, **about)[0],
-        variables,
-    )
+from ansible_collections.gpuwright.node.plugins.plugin_utils.planning import asked
 
 
 class LookupModule(LookupBase):

@@ -51,18 +51,15 @@ from ansible.inventory.manager import InventoryManager
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpuwright.node.plugins.plugin_utils import inherited, packed_modules
-from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.inputs import SETTLING
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of
-from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import limit_problems, unknown_parts
+from ansible_collections.gpuwright.node.plugins.plugin_utils.layers import LAYERS
+from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import NOBODY, limit_problems, unknown_parts
 
 # The group, unless -e gpuwright_hosts names another.
 GROUP = "gpu_nodes"
 OTHER = "gpuwright_hosts"
-# A pattern that is no mistake and matches no host; an empty list of patterns means all hosts to Ansible.
-NOBODY = "all:!all"
 # Systems that a newer one cannot manage (RHEL 8 after 2.16) are known once the hosts are read; only they are left out.
 OLDEST_ANSIBLE_CORE = (2, 16)
-LAYERS = ("preflight", "system", "framework", "model", "verify")
 # Parts of a layer that are useful to run alone.
 PARTS = ("report",)
 PASSED = ("PASS", "WARN")
@@ -200,8 +197,7 @@ def has_not_passed(known: Mapping[str, Any]) -> bool:
 
 def has_something_to_do(layer: str, known: Mapping[str, Any]) -> bool:
     """Whether a role of the layer has something to do on the host, or that is not known."""
-    roles = {role for role in SETTLING if role.startswith(f"{layer}_")}
-    return bool(roles - set((facts_of(known).get("gpu_node_settled") or {}).get("roles", ())))
+    return bool(set(LAYERS[layer]) - set((facts_of(known).get("gpu_node_settled") or {}).get("roles", ())))
 
 
 # Which hosts the plays are for that are no layer's; a host of which nothing is known is among them.

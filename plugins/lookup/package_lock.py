@@ -49,7 +49,6 @@ _raw:
   elements: dict
 """
 
-from pathlib import Path
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
@@ -61,13 +60,4 @@ class LookupModule(LookupBase):
 
     def run(self, terms: list, variables: dict | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         packages = [entry for term in terms for entry in (term if isinstance(term, list) else [term])]
-        if not packages:
-            return [{"path": "", "found": True, "text": "", "wheels": [], "fault": ""}]
-        try:
-            wanted = package_lock.read_wanted(packages, Path(kwargs["folder"]))
-        except package_lock.LockError as error:
-            return [{"path": "", "found": False, "text": "", "wheels": [], "fault": str(error)}]
-        path = package_lock.lock_path(wanted, **kwargs)
-        text = path.read_text("utf-8") if path.is_file() else ""
-        wheels = [str(wheel) for wheel in wanted.wheels]
-        return [{"path": str(path), "found": path.is_file(), "text": text, "wheels": wheels, "fault": ""}]
+        return [package_lock.lock_of(packages, **kwargs)]

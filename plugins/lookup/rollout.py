@@ -48,7 +48,7 @@ _raw:
 from ansible import context
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.gpuwright.node.plugins.lookup.gpu_nodes import NOBODY
+from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import NOBODY
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import current
 
 LISTING = ("syntax", "listhosts", "listtasks", "listtags")

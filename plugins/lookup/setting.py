@@ -29,29 +29,10 @@ _raw:
   elements: raw
 """
 
-import functools
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.gpuwright.node.plugins.plugin_utils.inherited import ROLES, role_specs
-
-
-@functools.cache
-def defaults(roles: Path = ROLES) -> dict[str, Any]:
-    """Name and default of every option of every role, from their argument specs."""
-    options = (specs["main"].get("options", {}) for specs in role_specs(roles).values())
-    return {name: option["default"] for each in options for name, option in each.items()}
-
-
-def value_of(name: str, variables: Mapping[str, Any], templar: Any) -> Any:
-    """The value of the variable for the host that has these variables. AnsibleLookupError for one that no role has."""
-    known = defaults()
-    if name not in known:
-        raise AnsibleLookupError(f"no role of gpuwright.node has a variable {name}")
-    return templar.template(variables.get(name, known[name]), fail_on_undefined=True)
+from ansible_collections.gpuwright.node.plugins.plugin_utils.role_options import value_of
 
 
 class LookupModule(LookupBase):

@@ -40,15 +40,10 @@ _raw:
   elements: dict
 """
 
-import functools
-from collections.abc import Mapping
 from typing import Any
 
-from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.gpuwright.node.plugins.lookup.setting import defaults
-from ansible_collections.gpuwright.node.plugins.plugin_utils.entering import inputs, seen
-from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of, needed_fact
+from ansible_collections.gpuwright.node.plugins.plugin_utils.entering import decision
 
 
 class LookupModule(LookupBase):
@@ -57,44 +52,5 @@ class LookupModule(LookupBase):
     def run(self, terms: list, variables: dict | None = None, **kwargs: object) -> list[dict[str, Any]]:
         known = variables or {}
         if kwargs.get("want") == "record":
-            return [self._record(known)]
-        node = needed_fact(known, "gpu_node")
-        plan = {**needed_fact(known, "gpu_node_plan"), "environment": kwargs.get("environment")}
-        folders = [str(known.get(name) or "") for name in ("playbook_dir", "inventory_dir")]
-        # Many roles ask for the same settings, and each may be a template.
-        value_of = functools.cache(lambda name: self._value(name, known))
-        checksums = {role: inputs.checksum(role, value_of, plan, node, folders) for role in inputs.SETTLING}
-        roles = [] if self._full(known) else settled(node, checksums)
-        return [{"roles": roles, "all": len(roles) == len(inputs.SETTLING), "inputs": checksums}]
-
-    def _value(self, name: str, variables: Mapping[str, Any]) -> Any:
-        return self._templar.template(variables.get(name, defaults().get(name)))
-
-    def _full(self, variables: Mapping[str, Any]) -> bool:
-        asked = boolean(self._value("gpuwright_full", variables), strict=False)
-        return bool(variables.get("ansible_check_mode")) or asked
-
-    def _record(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        decision = facts_of(variables).get("gpu_node_settled") or {}
-        # What was not entered was not looked at: its record stays.
-        checksums = {
-            name: text for name, text in (decision.get("inputs") or {}).items() if name not in decision["roles"]
-        }
-        host = seen.now.host(str(variables.get("inventory_hostname")))
-        return {
-            name: {"inputs": checksums[name], "things": sorted(map(list, role.things))}
-            for name, role in (host.settled().items() if seen.now.active else ())
-            if name in checksums
-        }
-
-
-def settled(node: Mapping[str, Any], checksums: Mapping[str, str]) -> list[str]:
-    """The roles that have nothing to do. `node` is gpu_node with `settled`."""
-    if (node.get("last_verdict") or {}).get("verdict") not in ("PASS", "WARN") or node["reboot"]["required"]:
-        return []
-    recorded = node.get("settled") or {}
-    return [
-        role
-        for role in inputs.SETTLING
-        if role in recorded and recorded[role]["inputs"] == checksums[role] and not recorded[role]["changed"]
-    ]
+            return [decision.record(known)]
+        return [decision.decided(known, self._templar, kwargs.get("environment"))]

@@ -17,11 +17,12 @@ options:
       - C(report_folder) is the folder of reports for which no other is set. In a checkout it is C(reports) beside
         C(site.yml); if the collection is installed, C(reports) in the folder in which ansible-playbook was started.
       - C(name) tells this run from all others, such as one that has left facts in the controller's fact cache.
+      - C(roles) are those whose variables every run checks.
       - C(summary) says whether the callback C(summary) is loaded. It comes with the toolkit's playbooks; somebody
         else's playbook that uses the toolkit's roles need not have it.
     type: list
     elements: str
-    choices: [started_as, report_folder, name, summary]
+    choices: [started_as, report_folder, name, roles, summary]
     required: true
 """
 EXAMPLES = """
@@ -30,7 +31,7 @@ EXAMPLES = """
 """
 RETURN = """
 _raw:
-  description: The answer to each question, as text or boolean.
+  description: The answer to each question, as text, boolean or list.
   type: list
   elements: raw
 """
@@ -41,11 +42,13 @@ from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.gpuwright.node.plugins.plugin_utils import started
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import this_run
+from ansible_collections.gpuwright.node.plugins.plugin_utils.layers import CHECKED
 
-ANSWERS: dict[str, Callable[[], str | bool]] = {
+ANSWERS: dict[str, Callable[[], str | bool | list[str]]] = {
     "started_as": lambda: started.STARTED_AS,
     "report_folder": lambda: str(started.report_folder()),
     "name": this_run,
+    "roles": lambda: list(CHECKED),
     "summary": lambda: started.callback_enabled("summary"),
 }
 
@@ -53,7 +56,7 @@ ANSWERS: dict[str, Callable[[], str | bool]] = {
 class LookupModule(LookupBase):
     """`lookup('gpuwright.node.this_run', 'report_folder')`."""
 
-    def run(self, terms: list, variables: dict | None = None, **kwargs: object) -> list[str | bool]:
+    def run(self, terms: list, variables: dict | None = None, **kwargs: object) -> list[str | bool | list[str]]:
         for term in terms:
             if term not in ANSWERS:
                 raise AnsibleLookupError(f"this_run does not know {term!r}; it knows {', '.join(ANSWERS)}")

@@ -14,8 +14,8 @@ import zipfile
 from pathlib import Path
 
 import yaml
-from ansible_collections.gpuwright.node.plugins.filter.tree_files import tree_files
 from ansible_collections.gpuwright.node.plugins.module_utils.doctor.bundle.make import NOT_ON_NODES
+from ansible_collections.gpuwright.node.plugins.plugin_utils.trees import tree_files
 
 from .started import ROOT
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from ansible.inventory.manager import split_host_pattern
 
+# A pattern that is no mistake and matches no host; an empty list of patterns means all hosts to Ansible.
+NOBODY = "all:!all"
 # Hosts that Ansible knows without an inventory.
 IMPLICIT = ("localhost", "127.0.0.1", "::1")
 

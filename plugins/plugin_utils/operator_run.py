@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible import context
+from ansible.errors import AnsibleActionFail
 from ansible.executor.process.worker import WorkerProcess
 
 # Lives: its main process does. Leftover: that has ended but some of its workers live. Gone: none of its processes lives
@@ -201,3 +202,14 @@ def _read(path: str) -> str:
 def _clean(text: str) -> str:
     """One printable line: it is shown to another operator."""
     return "".join(char if char.isprintable() else "?" for char in text)[:LONGEST_TEXT]
+
+
+def own_claim(host: str) -> dict[str, Any]:
+    """Who is asking; AnsibleActionFail where that run has ended."""
+    own = claim()
+    if not own["started"]:
+        raise AnsibleActionFail(
+            f"The run that started this task, process {own['pid']} of {own['controller']}, has ended; "
+            f"{host} is left as it is. Run it again. [operator.ended]"
+        )
+    return own

@@ -265,3 +265,17 @@ def refusal(stdout: str, stderr: str, asked: list[str], python: str, given: Mapp
         f"plan's lock file, whose versions stay as they are. pip says: {said}. Next: choose another version of the "
         "package, a plan with other versions (docs/compatibility.md), or take it out of the list."
     )
+
+
+def lock_of(packages: list[str], **about: Any) -> dict[str, Any]:
+    """The lock of these packages, as the lookup `package_lock` documents it; `about` are its options."""
+    if not packages:
+        return {"path": "", "found": True, "text": "", "wheels": [], "fault": ""}
+    try:
+        wanted = read_wanted(packages, Path(about["folder"]))
+    except LockError as error:
+        return {"path": "", "found": False, "text": "", "wheels": [], "fault": str(error)}
+    path = lock_path(wanted, **about)
+    text = path.read_text("utf-8") if path.is_file() else ""
+    wheels = [str(wheel) for wheel in wanted.wheels]
+    return {"path": str(path), "found": path.is_file(), "text": text, "wheels": wheels, "fault": ""}

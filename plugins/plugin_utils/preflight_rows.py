@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpuwright.node.plugins.filter.contact_failure import contact_failure
-from ansible_collections.gpuwright.node.plugins.filter.reach_failure import reach_failure
-
 from . import operator_run
+from .failures.contact import contact_failure
+from .failures.reach import reach_failure
 from .started import told
 
 Row = dict[str, Any]

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ansible_collections.gpuwright.node.plugins.filter.tree_files import tree_digest, tree_files
+from ansible_collections.gpuwright.node.plugins.plugin_utils.trees import tree_digest, tree_files
 
 from .started import ROOT
 

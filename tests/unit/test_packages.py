@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gpuwright.node.plugins.filter import tree_files as filters
+from ansible_collections.gpuwright.node.plugins.plugin_utils.trees import tree_files
 from conftest import LONGEST, MODULE_UTILS, REPOSITORY
 from gpuwright.checks.all import MODULES as CHECKED
 from gpuwright.doctor.bundle.make import NOT_ON_NODES, identity
@@ -30,6 +30,7 @@ CONTROLLER = REPOSITORY / "plugins/plugin_utils"
 UNIT = REPOSITORY / "tests/unit"
 MOST_FILES = 25
 TOOLS = sorted(REPOSITORY.glob("roles/*/files/gpu-*"))
+OURS = "ansible_collections.gpuwright.node.plugins."
 INSTALLED = "/usr/local/lib/gpuwright"
 
 
@@ -64,6 +65,58 @@ def test_no_module_of_a_node_lies_flat() -> None:
 
 def test_packages_have_no_cycle() -> None:
     graphlib.TopologicalSorter(graph()).prepare()
+
+
+def every_import() -> dict[str, set[str]]:
+    """Of each file of plugins/ and library/, those that it imports: at its top or later, by importlib or for types."""
+    folders = {"plugins": REPOSITORY / "plugins", "modules": REPOSITORY / "library"}
+    files = {
+        ".".join([*(["modules"] if top == "modules" else []), *architecture.name_of(path, folder).split(".")]): path
+        for top, folder in folders.items()
+        for path in folder.rglob("*.py")
+        if folder / "modules" not in path.parents
+    }
+
+    def file_of(name: str) -> str:
+        while name and name not in files:
+            name = name.rpartition(".")[0]
+        return name
+
+    found = {}
+    for name, path in files.items():
+        package = (name if path.name == "__init__.py" else name.rpartition(".")[0]).split(".")
+        names: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                base = [OURS[:-1], *package[: len(package) + 1 - node.level]] if node.level else []
+                names |= {".".join([*base, *filter(None, [node.module]), alias.name]) for alias in node.names}
+            elif isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                names.add(node.value)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+                assert isinstance(node.args[0], ast.Constant), f"{path}: what this imports cannot be seen"
+        found[name] = {file_of(one.removeprefix(OURS)) for one in names if one.startswith(OURS)} - {name, ""}
+    return found
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    """CycleError names the circle."""
+    found = every_import()
+    assert len(found) > 500 and "plugin_utils.planning" in found["action.gpu_plan"]
+    graphlib.TopologicalSorter(found).prepare()
+
+
+def test_a_plug_in_is_a_face() -> None:
+    """What one of them does is in plugin_utils, where others find it, which import no plug-in either."""
+    folders = ("module_utils", "plugin_utils", "modules")
+    wrong = {
+        f"{name} imports {used}"
+        for name, all_used in every_import().items()
+        for used in all_used
+        if used.partition(".")[0] not in folders
+    }
+    assert wrong == set()
 
 
 def test_the_page_lists_each_package_with_what_it_imports_lowest_first() -> None:
@@ -136,7 +189,7 @@ def test_a_node_gets_the_packages_that_its_tools_import_and_no_other() -> None:
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """The library as the role's task installs it."""
-    for name, text in filters.tree_files(str(LIBRARY), NOT_ON_NODES).items():
+    for name, text in tree_files(str(LIBRARY), NOT_ON_NODES).items():
         file = tmp_path / "library/gpuwright" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)

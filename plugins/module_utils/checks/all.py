@@ -110,6 +110,7 @@ MODULES = (
     valid,
 )
 CHECKS: Tuple[Check, ...] = tuple(check for module in MODULES for check in module.CHECKS)
+valid.KNOWN.extend(CHECKS)
 # By check; only those have a row that have an action which is no command.
 BY_HAND: Dict[str, Hand] = {}
 for _module in MODULES:
@@ -134,7 +135,7 @@ def run_checks(
     asked = [check for check in checks if check.level in within(level)]
     first = [check for check in asked if check.id != strikes.STRIKES]
     records = run_with_waivers(first, CHECKS, seen, expectations)
-    seen["strikes"] = counted(readings, expectations, records)
+    seen["strikes"] = counted(readings, expectations, records, CHECKS)
     by_id = {record["id"]: record for record in records}
     last = [check for check in asked if check.id not in by_id]
     by_id.update((record["id"], record) for record in run_with_waivers(last, CHECKS, seen, expectations))

@@ -7,6 +7,7 @@ Sources: CUDA C++ Programming Guide (environment variables), NVIDIA MIG User Gui
 from ..host.files import is_digits
 from ..host.topology import UNKNOWN_NODE, all_node_cpus, find_all_gpus, gpu_model, reachable_gpus
 from .cpu_choice import NO_COUNT
+from .decision import BY_CALLER
 from .ranks import MOST_DIGITS, RANK_VARIABLES, SLURM_COUNT, SLURM_RANK
 from .runtime_policy import LaunchError, pci_address
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from .decision import Decision
     from .ranks import Rank
 
-BY_CALLER = "set by the caller"
 SLURM_GPUS = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 NVIDIA_SMI_SECONDS = 10
 UUID_STARTS = ("GPU-", "MIG-")

@@ -10,7 +10,7 @@ import _signal  # type: ignore[import-not-found]  # the C part of signal has no 
 import os
 import sys
 
-from .decision import decide
+from .choices import decide
 from .options import help_text, parse
 from .program import find_in, not_found, take_program
 from .ranks import find_place

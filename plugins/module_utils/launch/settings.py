@@ -6,7 +6,7 @@ Every function takes a `decision.Decision` and records in it what it chose and w
 
 from ..host.topology import format_cpu_list, memory_nodes
 from .calibration.calibrated import calibrated_arm
-from .gpu_choice import BY_CALLER
+from .decision import BY_CALLER
 
 # Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False

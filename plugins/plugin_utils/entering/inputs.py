@@ -15,15 +15,11 @@ from typing import Any
 import ansible
 
 from .. import trainer_wheel
-from ..inherited import ROLES, role_specs
+from ..layers import ROLES as SETTLING
 from ..plan.asked import REPOSITORY_SETTINGS
+from ..role_options import ROLES, role_specs
 from ..started import STARTED_AS
 
-# The roles of the layers, in their order; verify is entered in every run, and only what it installs can be settled.
-SETTLING = (
-    "system_kernel", "system_driver", "system_cuda", "system_runtime", "system_training", "system_tuning",
-    "system_containers", "system_monitor", "framework_pytorch", "model_trainer", "verify",
-)  # fmt: skip
 # They decide whether a host is left out, and nothing of what the others do; a bundle works by the others' own settings.
 OF_EVERY_PLAY = ("operator_lock", "preflight", "bundle")
 # A longer text is no path.

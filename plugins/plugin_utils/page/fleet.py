@@ -11,6 +11,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.doctor.by_hand impo
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import SEVERITY
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import age_seconds
 
+from ..layers import INSTALLED
 from ..summary.words import natural
 from .cells import Badge, badge
 from .drawing import shares
@@ -31,7 +32,6 @@ MOST_CHANGED = 60
 MOST_REMARKS = 5
 # Characters of a version, a model and a sentence, whose columns must fit side by side.
 VERSION, MODEL, SENTENCE = 18, 60, 300
-LAYERS = ("system", "framework", "model")
 UNKNOWN_NUMBER = "?"
 
 
@@ -106,7 +106,7 @@ def _layers(report: Report | None, found: Sequence[Finding]) -> list[str]:
     """The layers in which something has to be done, lowest first."""
     names = {name for finding in found for name in finding.names}
     known = {check.get("layer") for check in (report or {}).get("checks", []) if check["id"] in names}
-    return [layer for layer in LAYERS if layer in known]
+    return [layer for layer in INSTALLED if layer in known]
 
 
 def models(report: Report | None) -> str:

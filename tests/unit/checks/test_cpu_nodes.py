@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpuwright.node.plugins.filter import variables
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
+from ansible_collections.gpuwright.node.plugins.plugin_utils.variables import rules as variables
 from conftest import REPOSITORY
 from gpuwright.checks.gpu.cards import count
 from gpuwright.preflight.host_checks import find_problems

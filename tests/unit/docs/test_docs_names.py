@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpuwright.node.plugins.filter import variables
+from ansible_collections.gpuwright.node.plugins.plugin_utils.variables import rules as variables
 from conftest import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "tests"))

@@ -140,7 +140,7 @@ def test_an_id_of_the_table_is_that_of_a_message_or_a_check() -> None:
 def test_preflights_rows_have_their_ids() -> None:
     found = ids()
     assert found["space.free"] == ["plugins/module_utils/preflight/space.py"]
-    assert found["reach.port"] == ["plugins/filter/reach_failure.py"]
+    assert found["reach.port"] == ["plugins/plugin_utils/failures/reach.py"]
     assert found["kernel.headers"] == ["roles/system_kernel/tasks/available.yml"]
     assert {"run.internal", "variable.unknown", "operator.busy", "packages.unfinished"} <= set(found)
 

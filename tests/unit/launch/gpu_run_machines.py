@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuwright.host.topology import format_cpu_list, parse_cpu_list
-from gpuwright.launch.decision import Decision, decide
+from gpuwright.launch.choices import decide
+from gpuwright.launch.decision import Decision
 from gpuwright.launch.ranks import Launcher
 from gpuwright.launch.runtime_policy import DEFAULTS
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpuwright.node.plugins.filter.variables import problems_by_roles
+from ansible_collections.gpuwright.node.plugins.plugin_utils.layers import CHECKED
+from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.rules import problems_by_roles
 from conftest import REPOSITORY
 from given_facts import as_facts
 
@@ -186,5 +187,4 @@ def test_what_preflight_remembers_for_it_is_what_it_asked_for(family: str) -> No
     *_others, asking, remembering = tasks
     (module,) = [value for name, value in asking.items() if name in ("ansible.builtin.apt", "ansible.builtin.dnf")]
     assert remembering["ansible.builtin.set_fact"] == {"gpu_node_offered": module["name"]}
-    variables = yaml.safe_load((REPOSITORY / "roles/preflight/vars/main.yml").read_text())
-    assert problems_by_roles({"gpu_node_offered": []}, variables["__preflight_roles"]) == []
+    assert problems_by_roles({"gpu_node_offered": []}, CHECKED) == []

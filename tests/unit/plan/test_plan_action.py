@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpuwright.node.plugins.action.gpu_plan import planned
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.matrix import SHIPPED, read_matrix
+from ansible_collections.gpuwright.node.plugins.plugin_utils.planning import planned
 from conftest import REPOSITORY
 from test_plan_questions import KERNEL, MATRIX, make_host
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuwright.node.plugins.filter import contact_failure as contact
-from ansible_collections.gpuwright.node.plugins.filter import problems
+from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_problems as problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_rows as rows_of
+from ansible_collections.gpuwright.node.plugins.plugin_utils.failures import contact
 from conftest import REPOSITORY
 from given_facts import as_facts
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.inputs import SETTLING
-from ansible_collections.gpuwright.node.plugins.plugin_utils.inherited import OF_EVERY_HOST, PLUGINS
+from ansible_collections.gpuwright.node.plugins.plugin_utils.inherited import LOOKUPS
 from conftest import REPOSITORY
 
 SEEN = """
@@ -17,14 +17,14 @@ import sys
 from ansible.plugins.loader import filter_loader, test_loader
 def seen(names):
     there = [name for name in names if f"{plugins}." + name in sys.modules]
-    setting = sys.modules.get("{plugins}.lookup.setting")
+    options = sys.modules.get("{plugins}.plugin_utils.role_options")
     inputs = sys.modules.get("{plugins}.plugin_utils.entering.inputs")
-    read = setting.defaults.cache_info().currsize if setting else 0
+    read = options.defaults.cache_info().currsize if options else 0
     known = [len(loader._cached_non_collection_wrappers) for loader in (filter_loader, test_loader)]
     taken = inputs.code.cache_info().currsize if inputs else 0
     if inputs:
         # As every worker calls them; what is asked for in another way would be worked out by each anew.
-        sys.modules["{plugins}.filter.variables"].problems_by_roles({{}}, ["preflight"])
+        sys.modules["{plugins}.plugin_utils.variables.rules"].problems_by_roles({{}}, ["preflight"])
         for role in inputs.SETTLING:
             inputs.checksum(role, lambda name: "", {{}}, {{}})
         again = inputs.code.cache_info().misses - taken, inputs.role_specs.cache_info().misses - 1
@@ -42,12 +42,16 @@ PLAY = """
 """
 
 
+PLUGINS = "ansible_collections.gpuwright.node.plugins"
+NAMES = [*(f"lookup.{name}" for name in LOOKUPS), "filter.variables", "filter.problems", "filter.preflight_remarks"]
+
+
 @pytest.mark.parametrize(
     ("hosts", "said"),
     [
         (
             "{{ lookup('gpuwright.node.gpu_nodes') }}",
-            f"{len(OF_EVERY_HOST)} loaded, filters True, defaults read 1 times, {len(SETTLING)} checksums",
+            f"{len(NAMES)} loaded, filters True, defaults read 1 times, {len(SETTLING)} checksums",
         ),
         ("gpu_nodes", "0 loaded, filters False, defaults read 0 times, 0 checksums"),
     ],
@@ -56,7 +60,7 @@ PLAY = """
 def test_a_worker_has_loaded_nothing_itself(tmp_path: Path, hosts: str, said: str) -> None:
     (tmp_path / "filter_plugins").mkdir()
     (tmp_path / "filter_plugins/seen.py").write_text(SEEN.format(plugins=PLUGINS))
-    (tmp_path / "play.yml").write_text(PLAY.format(hosts=hosts, names=list(OF_EVERY_HOST)))
+    (tmp_path / "play.yml").write_text(PLAY.format(hosts=hosts, names=NAMES))
     (tmp_path / "hosts.yml").write_text("gpu_nodes: {hosts: {a: {}, b: {}}, vars: {ansible_connection: local}}\n")
     command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(tmp_path / "hosts.yml")]
     done = subprocess.run(

@@ -119,7 +119,7 @@ def test_an_address_is_asked_with_its_login_and_shown_without(tmp_path: Path, mi
 
 
 def test_what_programs_repeat_is_shown_without() -> None:
-    dnf = load("plugins/filter/package_failure.py")
+    dnf = load("plugins/plugin_utils/failures/package_manager.py")
     said = f"Failed to download metadata for repo 'x': Cannot download https://u:{CANARY}@mirror/x: Status code: 401"
     assert CANARY not in dnf.package_failure({"msg": said}, ["dkms"]) and "401" in dnf.package_failure(
         {"msg": said}, []

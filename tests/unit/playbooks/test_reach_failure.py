@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpuwright.node.plugins.filter import reach_failure as reach
+from ansible_collections.gpuwright.node.plugins.plugin_utils.failures import reach
 from conftest import REPOSITORY
 
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"

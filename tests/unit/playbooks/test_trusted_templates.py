@@ -14,9 +14,9 @@ from ansible.parsing import vault
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from ansible_collections.gpuwright.node.plugins.callback import lock
-from ansible_collections.gpuwright.node.plugins.filter.variables import variable_problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils import host_values as values
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout.digest import plan_digest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.rules import variable_problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import unreleased
 from conftest import REPOSITORY
 

@@ -12,10 +12,10 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.task import Task
 from ansible.template import Templar
 from ansible_collections.gpuwright.node.plugins.action import host_plan
-from ansible_collections.gpuwright.node.plugins.lookup.setting import defaults
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.listing import BundleError
 from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.inputs import SETTLING
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import this_run
+from ansible_collections.gpuwright.node.plugins.plugin_utils.role_options import defaults
 from test_plan_questions import make_host
 
 ROLES = ["preflight", "system_driver", "verify"]

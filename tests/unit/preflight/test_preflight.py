@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
-from ansible_collections.gpuwright.node.plugins.filter import problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run
+from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_problems as problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_rows as rows_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from given_facts import as_facts

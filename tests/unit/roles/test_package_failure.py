@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from ansible_collections.gpuwright.node.plugins.filter import package_failure as MODULE
-
-FILE = Path(__file__).resolve().parents[3] / "plugins/filter/package_failure.py"
+from ansible_collections.gpuwright.node.plugins.plugin_utils.failures import package_manager as MODULE
 
 CASES = [
     (

@@ -15,9 +15,10 @@ from ansible.parsing.yaml.objects import AnsibleUnicode, AnsibleVaultEncryptedUn
 from ansible.template import AnsibleUndefined
 from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.gpuwright.node.plugins.filter import variables as plugin
+from ansible_collections.gpuwright.node.plugins.plugin_utils.layers import CHECKED
+from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.rules import variable_problems
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-PLUGIN = REPOSITORY / "plugins/filter/variables.py"
 
 TEXT = {"type": "str", "default": ""}
 SPECS: dict[str, dict[str, dict[str, Any]]] = {
@@ -53,7 +54,7 @@ SPECS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def problems(**variables: Any) -> list[str]:
-    return sentences(plugin.variable_problems(variables, SPECS))
+    return sentences(variable_problems(variables, SPECS))
 
 
 def sentences(lines: list[str]) -> list[str]:
@@ -160,12 +161,12 @@ WAIVERS = FIRM + "it shows that a waiver has no effect"
     ],
 )
 def test_checks_that_may_not_be_switched_off_stop_before_any_host(value: Any, expected: list[str]) -> None:
-    found = sentences(plugin.variable_problems({"verify_skip_checks": value}, SKIPS))
+    found = sentences(variable_problems({"verify_skip_checks": value}, SKIPS))
     assert found == [f"verify_skip_checks: {problem}" for problem in expected]
 
 
 def test_a_list_is_no_dict_of_checks() -> None:
-    [found] = sentences(plugin.variable_problems({"verify_skip_checks": ["gpu.sram"]}, SKIPS))
+    [found] = sentences(variable_problems({"verify_skip_checks": ["gpu.sram"]}, SKIPS))
     assert "must be of type dict" in found
 
 
@@ -237,7 +238,7 @@ def test_what_is_fine_is_not_mentioned(variables: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("word", ["brake", "Break", "true", True, ["break"], 1])
 def test_a_slip_in_the_word_that_breaks_a_lock_is_told_before_any_host_is_asked(word: Any) -> None:
-    (line,) = plugin.variable_problems({"gpuwright_lock": word}, SPECS)
+    (line,) = variable_problems({"gpuwright_lock": word}, SPECS)
     assert line.startswith(f"gpuwright_lock is {word}, expected break") and line.endswith("[operator.takeover]")
 
 
@@ -288,7 +289,7 @@ def test_all_problems_come_at_once_in_order() -> None:
 @pytest.mark.parametrize(("variables", "specs"), [(["x"], SPECS), ({}, None), (AnsibleUndefined(name="x"), SPECS)])
 def test_bad_input_is_an_error_and_not_a_pass(variables: Any, specs: Any) -> None:
     with pytest.raises(AnsibleFilterError, match="expects a dict of variables"):
-        plugin.variable_problems(variables, specs)
+        variable_problems(variables, specs)
 
 
 def test_the_defaults_of_every_role_pass_its_own_specs() -> None:
@@ -301,7 +302,7 @@ def test_the_defaults_of_every_role_pass_its_own_specs() -> None:
             defaults.update(yaml.safe_load(role_defaults.read_text()) or {})
     assert len(specs) >= 5
     # Empty defaults of internal roles are filled by the role that calls them.
-    assert plugin.variable_problems({name: value for name, value in defaults.items() if value != ""}, specs) == []
+    assert variable_problems({name: value for name, value in defaults.items() if value != ""}, specs) == []
 
 
 @pytest.mark.parametrize(
@@ -381,8 +382,7 @@ def test_the_filter_knows_the_variables_of_roles_by_their_names() -> None:
 
 
 def test_variables_of_every_role_that_a_play_lists_are_checked() -> None:
-    known = yaml.safe_load((REPOSITORY / "roles/preflight/vars/main.yml").read_text())["__preflight_roles"]
     layers = [(REPOSITORY / f"playbooks/{name}.yml").read_text() for name in ("system", "framework", "model", "verify")]
     listed = {role for text in layers for role in re.findall(r"(?:- role|  name): gpuwright\.node\.(\w+)", text)}
     assert {"system_driver", "verify"} <= listed
-    assert listed - set(known) == set()
+    assert listed - set(CHECKED) == set()

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpuwright.node.plugins.filter.variables import variable_problems
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import batches, digest, judge, settings, table
+from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.rules import variable_problems
 from hypothesis import given
 from hypothesis import strategies as st
 

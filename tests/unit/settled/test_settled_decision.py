@@ -11,7 +11,7 @@ from ansible.module_utils.common.collections import ImmutableDict
 from ansible.template import Templar
 from ansible_collections.gpuwright.node.plugins.callback import settled as callbacks
 from ansible_collections.gpuwright.node.plugins.lookup import settled as lookups
-from ansible_collections.gpuwright.node.plugins.plugin_utils.entering import inputs, seen
+from ansible_collections.gpuwright.node.plugins.plugin_utils.entering import decision, inputs, seen
 
 CHECKSUMS = {role: f"of {role}" for role in inputs.SETTLING}
 
@@ -22,31 +22,31 @@ def node(**changes: Any) -> dict[str, Any]:
 
 
 def test_every_role_is_settled() -> None:
-    assert lookups.settled(node(), CHECKSUMS) == list(inputs.SETTLING)
+    assert decision.settled(node(), CHECKSUMS) == list(inputs.SETTLING)
 
 
 @pytest.mark.parametrize("verdict", ["FAIL", "UNKNOWN", "", None])
 def test_a_node_that_does_not_pass_is_looked_at_in_full(verdict: str | None) -> None:
-    assert lookups.settled(node(last_verdict={"verdict": verdict} if verdict is not None else None), CHECKSUMS) == []
+    assert decision.settled(node(last_verdict={"verdict": verdict} if verdict is not None else None), CHECKSUMS) == []
 
 
 def test_a_remark_does_not_unsettle() -> None:
-    assert lookups.settled(node(last_verdict={"verdict": "WARN"}), CHECKSUMS)
+    assert decision.settled(node(last_verdict={"verdict": "WARN"}), CHECKSUMS)
 
 
 def test_a_reboot_that_is_due_is_work() -> None:
-    assert lookups.settled(node(reboot={"required": True}), CHECKSUMS) == []
+    assert decision.settled(node(reboot={"required": True}), CHECKSUMS) == []
 
 
 @pytest.mark.parametrize("recorded", [None, {}])
 def test_a_node_without_a_record(recorded: dict | None) -> None:
-    assert lookups.settled(node(settled=recorded), CHECKSUMS) == []
+    assert decision.settled(node(settled=recorded), CHECKSUMS) == []
 
 
 @pytest.mark.parametrize("change", [{"inputs": "of older code"}, {"changed": ["file /etc/x"]}])
 def test_one_role_of_many(change: dict[str, Any]) -> None:
     recorded = {**node()["settled"], "system_cuda": {"inputs": CHECKSUMS["system_cuda"], "changed": [], **change}}
-    assert set(CHECKSUMS) - set(lookups.settled(node(settled=recorded), CHECKSUMS)) == {"system_cuda"}
+    assert set(CHECKSUMS) - set(decision.settled(node(settled=recorded), CHECKSUMS)) == {"system_cuda"}
 
 
 class Run:
@@ -199,5 +199,4 @@ def test_two_plays_are_one_run() -> None:
     ],
 )
 def test_who_asks_for_every_role(variables: dict[str, Any], full: bool) -> None:
-    plugin = lookups.LookupModule(templar=Templar(loader=None, variables=variables))
-    assert plugin._full(variables) is full
+    assert decision.asks_for_all(variables, Templar(loader=None, variables=variables)) is full

@@ -7,9 +7,9 @@ whether somebody has acknowledged it or a reset has closed it since makes no dif
 the bus can no longer be asked: `{address: {boot_id, serial, uuid, name}}`.
 """
 
-from typing import Any, Dict, Iterable, List, Mapping, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
-from ...verdict.check import FAIL
+from ...verdict.check import FAIL, Check
 from ...verdict.evidence import NOT_A_VALUE
 from ...verdict.kept_file import damaged, one_writer, read_kept, write_kept
 from ...verdict.report import Record, printable
@@ -68,21 +68,25 @@ def read_strikes(root: str) -> Dict[str, Any]:
         raise damaged(PATH, error)
 
 
-def keep_strikes(report: Record, root: str = "/") -> None:
-    """Add the strikes of a report to the node's file; OSError or ValueError if that cannot be done.
+def keep_strikes(report: Record, checks: Sequence[Check], root: str = "/") -> None:
+    """Add the strikes of a report of these checks to the node's file; OSError or ValueError if that cannot be done.
 
     A damaged file is left as it is: it may be the evidence of a warranty claim.
     """
     with one_writer(root):
         before = read_strikes(root)
         readings = dict(report["readings"], strikes=before)
-        after = counted(readings, report["expectations"], report["checks"])
+        after = counted(readings, report["expectations"], report["checks"], checks)
         if after != before:
             write_kept(root, PATH, dict(after, schema=SCHEMA))
 
 
-def counted(readings: Record, expectations: Record, records: Iterable[Record]) -> Dict[str, Any]:
+def counted(
+    readings: Record, expectations: Record, records: Iterable[Record], checks: Sequence[Check]
+) -> Dict[str, Any]:
     """The strikes in `readings.strikes` with those of `records` and of the kernel's log added; counts each once.
+
+    `checks` are all that there are, by which an event of the log is a failure.
 
     Unreadable strikes stay unreadable, and nothing is counted in a boot that cannot be named.
     """
@@ -97,19 +101,16 @@ def counted(readings: Record, expectations: Record, records: Iterable[Record]) -
         return before
     slots = _slots_now(readings, before["slots"], boot_id)
     cards = [dict(card, counts=dict(card["counts"]), boots=list(card["boots"])) for card in before["cards"]]
-    for address, fault, message in occurrences(readings, expectations, records, slots):
+    for address, fault, message in occurrences(readings, expectations, records, checks, slots):
         _strike(cards, _identity(address, slots, boot_id), fault, message, boot_id, now)
     cards.sort(key=lambda card: card["last"], reverse=True)
     return {"cards": cards[:MOST_CARDS], "slots": slots}
 
 
 def occurrences(
-    readings: Record, expectations: Record, records: Iterable[Record], slots: Slots
+    readings: Record, expectations: Record, records: Iterable[Record], checks: Sequence[Check], slots: Slots
 ) -> List[Tuple[str, str, str]]:
     """`[(address, id, message)]` of all that failed because of a card, including acknowledged and closed ones."""
-    # The full list of checks is known only at run time.
-    from ..all import CHECKS
-
     known = set(slots) | {address for address, _name in _on_the_bus(readings)}
     found = []
     for record in records:
@@ -119,7 +120,7 @@ def occurrences(
             message = (record.get("waived") or record).get("message", "")
             cards = [card for item in record.get("items", []) for card in cards_in(item)]
             found += [(card, record["id"], message) for card in dict.fromkeys(cards) if card in known]
-    for name, event, event_id, bad in waivable_events.failing(readings, expectations, CHECKS):
+    for name, event, event_id, bad in waivable_events.failing(readings, expectations, checks):
         address = address_of(event.get("pci_id"))
         if address and (address in known or name in CHECK_OF):
             found.append((address, event_id.partition("@")[0], bad[0]["message"]))

@@ -4,6 +4,7 @@
 from typing import Any, Dict, Iterable, List
 
 from ...verdict.report import Record, printable
+from ..all import CHECKS
 from ..gpu.strikes_kept import counted, label
 from .acknowledgements import Entry, why_not_now
 from .rules import reported
@@ -11,7 +12,7 @@ from .rules import reported
 
 def with_waivers(report: Record) -> Dict[str, Any]:
     """The report with `acknowledgements` (each with `counts` and `because`) and `strikes` (cards, or unreadable)."""
-    strikes = counted(report["readings"], report["expectations"], report["checks"])
+    strikes = counted(report["readings"], report["expectations"], report["checks"], CHECKS)
     return dict(
         report,
         acknowledgements=reported(report["readings"], report["checks"]),

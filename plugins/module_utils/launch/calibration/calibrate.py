@@ -12,7 +12,8 @@ from typing import AbstractSet, Any, Callable, Dict, List, Mapping, NamedTuple, 
 
 from ...host.as_user import giving_up_root
 from ...host.terminal import escape_output
-from ..decision import Decision, decide
+from ..choices import decide
+from ..decision import Decision
 from ..library_identity import library_identity
 from ..options import Options
 from ..placement import Placement

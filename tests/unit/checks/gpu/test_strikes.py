@@ -8,7 +8,7 @@ import os
 
 import healthy_node
 import pytest
-from gpuwright.checks.all import run_checks
+from gpuwright.checks.all import CHECKS, run_checks
 from gpuwright.checks.gpu import strikes_kept as strikes
 from gpuwright.checks.gpu.strikes_kept import counted, keep_strikes, read_strikes
 from gpuwright.checks.waivers.report import strike_lines, with_waivers
@@ -38,7 +38,7 @@ def broken(
 
 def count(readings: dict, **expected: object) -> dict:
     expectations = healthy_node.expectations(**expected)
-    return counted(readings, expectations, run_checks(readings, expectations, level="quick"))
+    return counted(readings, expectations, run_checks(readings, expectations, level="quick"), CHECKS)
 
 
 def xid(code: int, card: str = "0000:3b:00", **more: object) -> dict:
@@ -112,7 +112,7 @@ def test_an_acknowledged_failure_counts():
     readings["acknowledgements"] = [entry()]
     records = run_checks(readings, healthy_node.expectations(), level="quick")
     assert next(record for record in records if record["id"] == "gpu.sram")["status"] == "WARN"
-    assert counted(readings, healthy_node.expectations(), records)["cards"][0]["counts"] == {"gpu.sram": 1}
+    assert counted(readings, healthy_node.expectations(), records, CHECKS)["cards"][0]["counts"] == {"gpu.sram": 1}
 
 
 def test_a_card_that_has_fallen_off_is_known_by_its_slot_of_this_boot():
@@ -236,13 +236,13 @@ def report(readings: dict) -> dict:
 @needs_root
 def test_they_are_kept_across_boots(host):
     for boot in ("a", "b", "b", "c"):
-        keep_strikes(report(broken(boot=boot)), host.root)
+        keep_strikes(report(broken(boot=boot)), CHECKS, host.root)
     file = host.folder / strikes.PATH[1:]
     assert oct(file.stat().st_mode & 0o777) == "0o644"
     [card] = read_strikes(host.root)["cards"]
     assert card["boots_total"] == 3
     before = file.stat().st_mtime_ns
-    keep_strikes(report(broken(boot="c")), host.root)
+    keep_strikes(report(broken(boot="c")), CHECKS, host.root)
     # Nothing new, nothing written.
     assert file.stat().st_mtime_ns == before
 
@@ -253,7 +253,7 @@ def test_a_damaged_file_is_evidence_and_left_alone(host, content):
     host.put(strikes.PATH, content)
     (host.folder / strikes.PATH[1:]).chmod(0o644)
     with pytest.raises(ValueError, match="is damaged"):
-        keep_strikes(report(broken()), host.root)
+        keep_strikes(report(broken()), CHECKS, host.root)
     assert (host.folder / strikes.PATH[1:]).read_text() == content
     readings = {**broken(), "strikes": attempt(read_strikes, host.root)}
     found = {record["id"]: record["status"] for record in report(readings)["checks"]}

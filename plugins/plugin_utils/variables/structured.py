@@ -20,7 +20,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.launch.job import r
 from ansible_collections.gpuwright.node.plugins.module_utils.launch.runtime_policy import LaunchError
 
 # The trainer's settings are known from its own files, without torch.
-_TRAINER = str(Path(__file__).resolve().parents[2] / "trainer")
+_TRAINER = str(Path(__file__).resolve().parents[3] / "trainer")
 if _TRAINER not in sys.path:
     sys.path.append(_TRAINER)
 

@@ -3,37 +3,6 @@
 
 from __future__ import annotations
 
-DOCUMENTATION = r"""
----
-name: contact_failure
-author: The gpuwright developers (@gpuwright)
-version_added: 0.1.0
-short_description: Explain the failure of the first module on a host
-description:
-  - Uses the message of sudo or Python.
-positional: variables
-options:
-  _input:
-    description: The failed result.
-    type: dict
-    required: true
-  variables:
-    description: The variables of the host.
-    type: dict
-    default: {}
-"""
-
-EXAMPLES = r"""
-- ansible.builtin.debug:
-    msg: "{{ result | gpuwright.node.contact_failure }}"
-"""
-
-RETURN = r"""
-_value:
-  description: C(id), C(problem), C(evidence) and C(next).
-  type: dict
-"""
-
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -176,10 +145,3 @@ def _overlaps(line: str, words: str) -> bool:
 
 def _short(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()[:LONGEST]
-
-
-class FilterModule:
-    """Filters of the role preflight."""
-
-    def filters(self) -> dict[str, Any]:
-        return {"contact_failure": contact_failure}

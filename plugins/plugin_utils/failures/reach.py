@@ -3,41 +3,6 @@
 
 from __future__ import annotations
 
-DOCUMENTATION = r"""
----
-name: reach_failure
-author: The gpuwright developers (@gpuwright)
-version_added: 0.1.0
-short_description: Explain the failure of a connection
-description:
-  - Uses ssh's message to find whether the host was reached at all, and who refused.
-positional: host, variables
-options:
-  _input:
-    description: The message of the connection.
-    type: str
-    required: true
-  host:
-    description: The host's name in the inventory.
-    type: str
-    default: ''
-  variables:
-    description: The variables of the host.
-    type: dict
-    default: {}
-"""
-
-EXAMPLES = r"""
-- ansible.builtin.debug:
-    msg: "{{ result.msg | gpuwright.node.reach_failure('a5-01') }}"
-"""
-
-RETURN = r"""
-_value:
-  description: C(id), C(kind), C(problem), C(evidence), C(next) and C(common).
-  type: dict
-"""
-
 import re
 import shlex
 from pathlib import Path
@@ -284,10 +249,3 @@ def _plain(text: str) -> str:
     line = re.sub(r"\s+", " ", text).strip()
     line = re.sub(r"^(Failed to connect to the host via \w+: ?)?(ssh: )?", "", line)
     return line[:LONGEST].strip()
-
-
-class FilterModule:
-    """Filters of the role preflight."""
-
-    def filters(self) -> dict[str, Any]:
-        return {"reach_failure": reach_failure}

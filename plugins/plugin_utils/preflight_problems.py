@@ -14,6 +14,8 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.preflight_rows impo
 
 # Of the steps that a host has only where it is looked at more closely.
 TASK_RESULTS = ("__preflight_lists", "__preflight_rehearsal", "__preflight_checks")
+# Causes for which another repository helps.
+NOT_THERE = ("packages.unavailable", "packages.unregistered")
 
 
 def preflight_problems(hosts: Iterable[Mapping[str, Any]], read: bool = True) -> list[dict[str, Any]]:
@@ -52,10 +54,14 @@ def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan:
     names = [*devel, *plan["kernel"]["packages"], *plan["python"]["packages"]]
     family = str(node["os"].get("family", "redhat"))
     manager = "apt" if family == "debian" else "dnf"
-    problem = package_failure(dict(rehearsal), names, family)
-    step = "" if manager == "apt" else repository_step(str(node["os"]["id"]), plan["repositories"])
+    failure = package_failure(rehearsal, names, family)
+    problem, step = failure["text"], ""
+    # Enabling more repositories helps only against a package that none of those has.
+    absent = failure["id"] in NOT_THERE
+    if absent and manager == "dnf":
+        step = repository_step(str(node["os"]["id"]), plan["repositories"])
     missing = [name for name in devel if name in problem]
-    if missing:
+    if absent and missing:
         kernels = ", ".join(re.sub(r"^.*?-(?=[0-9])", "", name) for name in missing)
         problem += f" The driver cannot be built for kernel {kernels} without {', '.join(missing)}."
         step += (
@@ -63,7 +69,7 @@ def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan:
             " release, or `subscription-manager release --set`; Rocky, Alma: the vault; Debian: snapshot.debian.org);"
             " (2) set system_kernel_allow_update: true to move this node to the newest kernel (one more reboot)."
         )
-    return stopping_row("packages.unavailable", problem, f"a dry run of `{manager} install {' '.join(names)}`", step)
+    return stopping_row(failure["id"], problem, f"a dry run of `{manager} install {' '.join(names)}`", step)
 
 
 def repository_step(os_id: str, repositories: Mapping[str, Mapping[str, str]]) -> str:

@@ -124,7 +124,7 @@ def find_problems(
     found += package_manager_problems(facts, plan["driver"]["present"])
     found += key_problems(facts)
     found += other_source_problems(facts.get("sources", NO_SOURCES))
-    found += repository_problems(facts)
+    found += repository_problems(facts, _family(host))
     needs = space_needed(plan, facts, wishes)
     found += read_only_problems(facts, needs)
     if wishes["space_percent"] > 0:

@@ -28,7 +28,11 @@ def key_problems(facts: Mapping[str, Any]) -> List[Problem]:
     return found
 
 
-def repository_problems(facts: Mapping[str, Any]) -> List[Problem]:
+# Where the package manager of each family reads its proxy.
+PROXY = {"redhat": "proxy in /etc/dnf/dnf.conf", "debian": "Acquire::http::Proxy in /etc/apt/apt.conf.d"}
+
+
+def repository_problems(facts: Mapping[str, Any], family: str) -> List[Problem]:
     """Addresses from which something will be installed, and which do not answer, or not as expected."""
     found = []
     for row in facts["unreachable"]:
@@ -57,7 +61,7 @@ def repository_problems(facts: Mapping[str, Any]) -> List[Problem]:
             )
         words = {
             "part": "key of the repository" if is_key else "repository",
-            "proxy": "http_proxy and https_proxy of the node" if is_key else "proxy in /etc/dnf/dnf.conf",
+            "proxy": "http_proxy and https_proxy of the node" if is_key else PROXY.get(family, PROXY["redhat"]),
             "pin": row["variable"].replace("_key_url", "_key_fingerprint"),
         }
         found.append(problem(fault, text.format(**dict(row, **words)), seen, step.format(**dict(row, **words))))

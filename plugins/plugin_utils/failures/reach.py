@@ -8,145 +8,162 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-# First match wins. Patterns are from OpenSSH 7 to 9, which translates nothing, the C library's errors, sshpass and
-# ansible-core's ssh connection.
+from .cause import Cause, first_cause
+
+# What the patterns are from; OpenSSH translates nothing.
+SSH, SSHPASS, ANSIBLE, KERNEL = (
+    "OpenSSH 7 to 9, the C library",
+    "sshpass, OpenSSH",
+    "ansible-core's ssh connection",
+    "Linux",
+)
+OURS = "library/reboot_node.py"
+# First match wins.
 CAUSES = (
-    (
+    Cause(
         # Before what ssh said last, which is the same for a host that was never there.
         "reach.rebooted",
         r"was rebooted and has not answered since",
-        "unreachable",
         "The host was rebooted and has not answered since: {last_words}",
         "Look at its console (BMC): does it hang while it boots, or has it another address? Run again once it answers; "
         "for a slow firmware, set a longer system_reboot_timeout.",
+        OURS,
+        "unreachable",
     ),
-    (
+    Cause(
         "reach.key_changed",
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|[Hh]ost key for \S+ has changed|DNS SPOOFING",
-        "refused",
         "The host key of {host} is not the one that this controller knows",
         "If the host was reinstalled: ssh-keygen -R '{known}', then ssh to it once and compare the fingerprint. "
         "If not, find out who answers there.",
+        SSH,
     ),
-    (
+    Cause(
         "reach.key_unknown",
         r"Host key verification failed|Host Key checking is enabled|host key is known for|authenticity of host",
-        "refused",
         "The host key of {host} is not known to this controller",
         "Compare its fingerprint: ssh {port_option}{host}; answering yes keeps it in known_hosts.",
+        SSH,
     ),
-    (
+    Cause(
         "reach.key_open",
         r"(?s)(UNPROTECTED PRIVATE KEY FILE|Load key .+: bad permissions).*Permission denied \(",
-        "refused",
         "{host} was reached, but this controller cannot use the key {bad_key}: other users can read it",
         "chmod 600 {bad_key_word}",
+        SSH,
     ),
-    (
+    Cause(
         "reach.key_unreadable",
         r"(?s)(Identity file .+ not accessible|Load key .+: Permission denied).*Permission denied \(",
-        "refused",
         "{host} was reached, but this controller cannot use the key {bad_key}: {key_error}",
         "Correct ansible_ssh_private_key_file, or the permissions of the file: ls -l {bad_key_word}",
+        SSH,
     ),
-    (
+    Cause(
         "reach.key_damaged",
         r"(?s)Load key .+: .*Permission denied \(",
-        "refused",
         "{host} was reached, but this controller cannot use the key {bad_key}: it is damaged or not a private key",
         "`ssh-keygen -y -f {bad_key_word}` must print its public half; otherwise correct ansible_ssh_private_key_file.",
+        SSH,
     ),
-    (
+    Cause(
         "reach.password",
         r"[Ii]ncorrect username|Invalid/incorrect|Permission denied, please",
-        "refused",
         "{host} was reached, but refuses the password of {user}",
         "Run again with -k and the password of {user} on that host, or install a key: ssh-copy-id {way}",
+        SSHPASS,
     ),
-    (
+    Cause(
         "reach.login",
         r"Permission denied \(|Too many authentication failures"
         r"|[Aa]uthentication (failed|failure)|No more authentication methods|no supported authentication",
-        "refused",
         "{host} was reached, but refuses the login of {user}{with_key}{methods}",
         "Correct ansible_user or the key (ansible_ssh_private_key_file; ssh-add, if it has a passphrase), or "
         "install it: {let_in}. With a password: -k. Try: ssh {way}",
+        SSH,
     ),
-    (
+    Cause(
         "reach.account",
         r"account (has )?expired|account is currently not available|Unprivileged users are not permitted|"
         r"[Ss]ystem is (booting up|going down)|nologin",
-        "refused",
         "{host} was reached, but does not let {user} log in now",
         "ssh {way} shows why: the host is starting or shutting down, or the account is closed.",
+        SSH,
     ),
-    (
+    Cause(
         "reach.algorithms",
         r"Unable to negotiate|no matching (host key|key exchange|cipher|mac)",
-        "refused",
         "{host} was reached, but its ssh server and this controller have no algorithm in common",
         "Update the older of the two, or name the algorithm in ansible_ssh_common_args, as `ssh -v` proposes.",
+        SSH,
     ),
-    (
+    Cause(
         "reach.name",
         r"Could not resolve hostname|Name or service not known|[Nn]ame resolution|nodename nor servname|"
         r"No address associated|No such host is known",
-        "unreachable",
         "The host cannot be reached: the name {name} is not known",
         "Correct the name or set ansible_host; `getent hosts {name}` must answer.",
+        SSH,
+        "unreachable",
     ),
-    (
+    Cause(
         "reach.port",
         r"Connection refused",
-        "unreachable",
         "The host cannot be reached: {host} port {port} refuses connections",
         "The machine is on, but no ssh server listens: start sshd, or correct ansible_host and ansible_port.",
+        SSH,
+        "unreachable",
     ),
-    (
+    Cause(
         "reach.route",
         r"No route to host|[Nn]etwork is unreachable|Host is down|Host is unreachable",
-        "unreachable",
         "The host cannot be reached: there is no route to {host}",
         "Is it switched on and on this network? Try: ping {host}; look at gateway, VPN and firewall.",
+        SSH,
+        "unreachable",
     ),
-    (
+    Cause(
         "reach.timeout",
         r"Connection timed out|Operation timed out|[Tt]imed? ?out|not responding",
-        "unreachable",
         "The host cannot be reached: {host} does not answer in time (port {port})",
         "Is it switched on, and does a firewall let port {port} through? Try: ssh {way}",
+        SSH,
+        "unreachable",
     ),
-    (
+    Cause(
         "reach.closed",
         r"[Cc]onnection (closed|reset)|closed by remote host|stdio forwarding failed|kex_exchange",
-        "unreachable",
         "The host cannot be reached: {host} closes the connection before a login",
         "Look at `journalctl -u sshd -u ssh` there: too many logins at once (MaxStartups), fail2ban, or a jump host "
         "that cannot reach it.",
+        SSH,
+        "unreachable",
     ),
-    (
+    Cause(
         # ssh ended before Ansible had sent the module, and its message is lost.
         "reach.ended",
         r"Broken pipe",
-        "unreachable",
         "The host cannot be reached: ssh to {host} (port {port}) ended before anything was sent",
         "To see the reason: ssh {way}",
+        ANSIBLE,
+        "unreachable",
     ),
-    (
+    Cause(
         "reach.space",
         r"No space left on device",
-        "refused",
         "{host} was reached, but a file system there is full",
         "Free space there (`df -h / /tmp /var/tmp`) and run again.",
+        KERNEL,
     ),
-    (
+    Cause(
         "reach.temporary",
         r"Failed to create temporary directory",
-        "refused",
         "{host} was reached, but {user} cannot write temporary files there",
         "There, `df -h . /var/tmp; findmnt -T .` shows whether it is full or read-only; or set ansible_remote_tmp.",
+        ANSIBLE,
     ),
 )
+UNKNOWN = Cause("reach.unknown", "", "The host cannot be reached", "Try: ssh {way}", kind="unreachable")
 LONGEST = 400
 
 
@@ -161,11 +178,10 @@ def reach_failure(message: str, host: str = "", variables: Any = None) -> dict[s
     """
     text = _key_told(str(message), str((variables or {}).get("ansible_ssh_private_key_file") or ""))
     words = _words(text, host, variables or {})
-    for fault, pattern, kind, problem, step in CAUSES:
-        match = re.search(pattern, text)
-        if match:
-            return _row(fault, kind, problem, "", step, words)
-    return _row("reach.unknown", "unreachable", "The host cannot be reached", _plain(text), "Try: ssh {way}", words)
+    found = first_cause(CAUSES, text)
+    if found:
+        return _row(found[0], "", words)
+    return _row(UNKNOWN, _plain(text), words)
 
 
 def _key_told(text: str, key: str) -> str:
@@ -176,17 +192,17 @@ def _key_told(text: str, key: str) -> str:
     return text
 
 
-def _row(fault: str, kind: str, problem: str, evidence: str, step: str, words: dict[str, str]) -> dict[str, Any]:
+def _row(cause: Cause, evidence: str, words: dict[str, str]) -> dict[str, Any]:
     anybody = {name: words[name].replace(words["host"], "HOST") for name in ("way", "let_in")}
     anybody = {**words, **anybody}
     anybody |= {"host": "HOST", "name": "HOST", "known": words["known"].replace(words["host"], "HOST")}
     return {
-        "id": fault,
-        "kind": kind,
-        "problem": problem.format(**words),
+        "id": cause.id,
+        "kind": cause.kind,
+        "problem": cause.problem.format(**words),
         "evidence": evidence,
-        "next": step.format(**words),
-        "common": {"problem": problem.format(**anybody), "next": step.format(**anybody)},
+        "next": cause.next.format(**words),
+        "common": {"problem": cause.problem.format(**anybody), "next": cause.next.format(**anybody)},
     }
 
 

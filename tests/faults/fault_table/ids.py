@@ -16,8 +16,7 @@ IN_BRACKETS = re.compile(rf"(?<!:)[ \"']\[({FAULT})\](?=[\"'\n]|$)", re.MULTILIN
 VALUES = (
     "plugins/module_utils/preflight",
     "plugins/module_utils/packages/state.py",
-    "plugins/plugin_utils/failures/contact.py",
-    "plugins/plugin_utils/failures/reach.py",
+    "plugins/plugin_utils/failures",
     "plugins/plugin_utils/preflight_problems.py",
     "plugins/plugin_utils/preflight_rows.py",
     "plugins/plugin_utils/bundle",

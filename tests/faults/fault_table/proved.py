@@ -320,7 +320,7 @@ ROWS = (
            "[a repository whose key nobody has named]"),
     Proved("packages.unfinished", "a transaction of dnf that never ended", "dnf's history, as a killed dnf leaves it",
            "a remark", "tests/unit/packages/test_package_state.py::test_a_transaction_that_never_ended", 0),
-    Proved("packages.failed", "a package that another key signed", "a repository of another signer", "not installed",
+    Proved("packages.signature", "a package that another key signed", "a repository of another signer", "not installed",
            f"{BARE}::test_package_signed_with_a_foreign_key"),
     Proved("packages.locked", "another package manager at work", "rpm's lock is held for 15 s", "waited for",
            f"{BARE}::test_another_package_manager_holds_the_lock", 0),

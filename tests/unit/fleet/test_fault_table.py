@@ -33,6 +33,11 @@ WITHOUT_ID = {
     # It repeats what the module said, which ends with its id.
     ("system_repository/debian.yml", "Report what was wrong with {{ system_repository_id }}"),
     ("system_repository/redhat.yml", "Report what was wrong with {{ system_repository_id }}"),
+    # The id is that of the cause.
+    ("framework_pytorch/packages.yml", "Report what pip could not do"),
+    ("system_kernel/available.yml", "Stop before anything changes, since the package manager failed"),
+    ("system_packages/debian.yml", "Report what apt could not do"),
+    ("system_packages/redhat.yml", "Report what dnf could not do"),
     ("accept/judge.yml", "End with the verdict"),
     ("preflight/leave_out.yml", "Stop every host, as preflight_on_problem says"),
     ("preflight/leave_out.yml", "Leave this host out"),

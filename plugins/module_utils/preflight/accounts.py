@@ -23,7 +23,10 @@ def read_accounts(ask: Callable[..., Any], names: Iterable[str]) -> Dict[str, An
 
 
 def account_problems(accounts: Mapping[str, Any], trainer: str, researchers: Any) -> List[Problem]:
-    """Another account that has the training user's name, and researchers whom the node does not know.
+    """Another account that has the training user's name; a remark for researchers whom the node does not know.
+
+    A server that was installed anew has none of its people's accounts yet, and gets its GPUs back without them.
+
 
     trainer  user that will be made; "" if any account of that name will do, or this run makes none
     """
@@ -40,7 +43,10 @@ def account_problems(accounts: Mapping[str, Any], trainer: str, researchers: Any
         )
     unknown = sorted(set(researchers) - set(accounts))
     if unknown:
-        text = f"system_training_researchers names {', '.join(unknown)}, which is not an account on this node"
-        step = "Create it (`useradd`, or your directory service), or correct the name."
-        found.append(problem("account.unknown", text, f"getent passwd {' '.join(unknown)}", step))
+        text = f"system_training_researchers names {', '.join(unknown)}, without an account on this node: not let in yet"
+        step = (
+            f"Create what is missing (`useradd {unknown[0]}`, or join your directory service), then run site.yml --tags "
+            "system_training; or correct the name."
+        )
+        found.append(problem("account.unknown", text, f"getent passwd {' '.join(unknown)}", step, stops=False))
     return found

@@ -67,8 +67,6 @@ ROWS = (
     Row("account.taken", "an account of somebody else's", "useradd trainer, by hand",
         ("There is an account trainer that this toolkit did not create",),
         harm="useradd -m -c 'Terry Trainer' trainer", mend="userdel -r trainer 2>/dev/null; ! id trainer"),
-    pinned("account.unknown", "a researcher whom the node does not know", "system_training_researchers", ["nobody-1"],
-           "system_training_researchers names nobody-1, which is not an account on this node"),
     Row("packages.database", "a damaged rpm database", "4 KiB in its middle are overwritten",
         ("The rpm database",),
         harm=f"cp -p {RPM} /root/rpmdb && rm -f {RPM}-shm {RPM}-wal && "

@@ -218,12 +218,6 @@ REFUSALS = (
         "There is an account trainer that this toolkit did not create",
         lambda: State(facts=facts(accounts={"trainer": ALICE})),
     ),
-    Refusal(
-        "a researcher without an account",
-        "system_training_researchers names alice",
-        lambda: State(wishes=wishes(researchers=["alice"])),
-        by_hand="whoever keeps the accounts makes it, or the name is corrected",
-    ),
     Refusal("fapolicyd", "fapolicyd lets only root", lambda: State(facts=facts(fapolicyd=dict(GUARD)))),
     Refusal("Secure Boot, key not enrolled", "not enrolled", lambda: secured("not_enrolled")),
     Refusal("Secure Boot, no key", "no signing key yet", lambda: secured("none")),

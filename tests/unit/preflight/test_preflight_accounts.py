@@ -34,13 +34,15 @@ def accounts(*lines: str) -> dict[str, list[str]]:
         ([ALICE], "trainer", [], "uid 1003, Alice Example,,,, /home/alice, /bin/bash"),
         ([DIRECTORY], "trainer", [], "uid 55003, no comment, /home/ldap/alice"),
         ([OWN, RESEARCHER], "trainer", ["alice"], ""),
-        ([OWN, RESEARCHER], "trainer", ["bob", "alice"], "system_training_researchers names bob, which"),
+        ([OWN, RESEARCHER], "trainer", ["bob", "alice"], "system_training_researchers names bob, without an account"),
         (["alice:half"], "", ["alice"], "system_training_researchers names alice"),
     ],
 )
 def test_accounts(there: list[str], trainer: str, researchers: list[str], words: str) -> None:
     found = account_problems(accounts(*there), trainer, researchers)
-    assert len(found) == bool(words) and all(row["stops"] for row in found)
+    assert len(found) == bool(words)
+    # A server that was installed anew comes back without its people's accounts.
+    assert all(row["stops"] is (row["id"] == "account.taken") for row in found)
     assert all(words in f"{row['problem']} {row['evidence']}" for row in found)
 
 

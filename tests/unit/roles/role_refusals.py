@@ -36,7 +36,6 @@ NOT_FOLLOWED = {
         "Refuse a node without the Python environment",
     ): "tests/collection runs the role alone; the other layer makes the environment",
     ("model_trainer/folders.yml", "Refuse a node without the training user"): "tests/collection runs the role alone",
-    ("system_training/researchers.yml", "Refuse researchers"): "preflight says it first, and by hand",
     ("preflight/leave_out.yml", "Stop every host"): "the end of the run prints the host's own step",
     ("preflight/leave_out.yml", "Leave this host out"): "the end of the run prints the host's own step",
     ("preflight/question.yml", "Check every variable"): "test_bad_inventory.py corrects the variable that is named",

@@ -1,4 +1,4 @@
-"""Write the pictures and tables of docs/architecture.md that are made from the code (`make docs`).
+"""Write the picture and tables of docs/architecture.md that are made from the code (`make docs`).
 
 The flow comes from playbooks/site.yml and the roles of each playbook, the packages from the imports of
 plugins/module_utils and plugins/plugin_utils. What a package holds is written by hand, in the middle column of its
@@ -95,26 +95,6 @@ def table(packages: Graph, order: list[str], text: str) -> str:
     return "\n".join(lines)
 
 
-def reach(packages: Graph, name: str) -> set[str]:
-    """What a package imports, directly and indirectly."""
-    return set(packages[name]).union(*(reach(packages, used) for used in packages[name]))
-
-
-def direct(packages: Graph, name: str) -> list[str]:
-    """What a package imports, without what it reaches through another import."""
-    used = set(packages[name])
-    return sorted(used - set().union(*(reach(packages, other) for other in used)))
-
-
-def package_picture(packages: Graph, order: list[str]) -> str:
-    lines = ["```mermaid", "flowchart TB"]
-    for title, modules in (("plugins/module_utils", NODE_MODULES), ("plugins/plugin_utils", CONTROLLER_MODULES)):
-        inside = {package_of(name) for name in modules}
-        lines += [f'  subgraph "{title}"', f"    {' & '.join(name for name in order if name in inside)}", "  end"]
-    lines += [f"  {name} --> {' & '.join(direct(packages, name))}" for name in order if packages[name]]
-    return "\n".join([*lines, "```"])
-
-
 def plays() -> dict[str, list[dict[str, Any]]]:
     """The playbooks that playbooks/site.yml imports, in this order, each with its plays."""
     imported = [
@@ -167,7 +147,7 @@ def page(text: str, packages: Graph, found: Mapping[str, list[dict[str, Any]]]) 
     )
     parts = {
         "flow": flow(found),
-        "packages": "\n\n".join([tables[0], between_tables, tables[1], package_picture(packages, order)]),
+        "packages": "\n\n".join([tables[0], between_tables, tables[1]]),
     }
     for name, made in parts.items():
         text = text.replace(f"-->\n{between(text, name)}\n<!-- end of {name}", f"-->\n{made}\n<!-- end of {name}")

@@ -9,7 +9,7 @@ import re
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..host.files import exists, is_digits, names_in, read_assignments, read_text
-from ..host.rpm_version import kernel_sort_key
+from ..packages.rpm_version import kernel_sort_key
 
 ENTRIES_FOLDER = "/boot/loader/entries"
 ENVIRONMENTS = ("/boot/grub2/grubenv", "/boot/grub/grubenv")

@@ -5,7 +5,7 @@ import re
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..host.files import exists, names_in, read_text
-from ..host.rpm_version import kernel_sort_key
+from ..packages.rpm_version import kernel_sort_key
 from .boot_menu import boot_entries, grub_environment, read_boot_entry, saved_entry_kernel
 from .kernel_packages import read_kernel_packages
 

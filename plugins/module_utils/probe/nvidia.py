@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, List, Optional
 
 from ..gpu.driver_parts import of_driver
 from ..host.files import below, exists, names_in, read_colon_lines, read_text, resolve
-from ..host.rpm_version import kernel_sort_key
+from ..packages.rpm_version import kernel_sort_key
 from ..packages.state import half_replaced
 from .kernel import Ask, boot_arguments
 

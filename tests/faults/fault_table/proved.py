@@ -318,7 +318,7 @@ ROWS = (
     Proved("repository.key_unknown", "a key without a fingerprint", "none in the inventory, and none known", NOTHING,
            "tests/unit/preflight/test_refusal_advice.py::test_what_is_done_by_hand_stops_and_names_where_to_look"
            "[a repository whose key nobody has named]"),
-    Proved("account.unknown", "a researcher whom the node does not know", "an account that is not there yet", "a remark",
+    Proved("account.unknown", "a researcher whom the node does not know", "an account that is not there", "a remark",
            "tests/unit/preflight/test_preflight_accounts.py::test_accounts", 0),
     Proved("packages.unfinished", "a transaction of dnf that never ended", "dnf's history, as a killed dnf leaves it",
            "a remark", "tests/unit/packages/test_package_state.py::test_a_transaction_that_never_ended", 0),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.gpuwright.node.plugins.module_utils.host.rpm_version import kernel_sort_key
+from ansible_collections.gpuwright.node.plugins.module_utils.packages.rpm_version import kernel_sort_key
 
 # "6.1.0-56-cloud-amd64": the version ends where a word begins.
 PARTS = re.compile(r"[0-9].*?-(?P<flavour>[a-z].*)$")

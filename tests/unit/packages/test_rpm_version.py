@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from gpuwright.host.rpm_version import compare_kernels, compare_versions, kernel_sort_key
+from gpuwright.packages.rpm_version import compare_kernels, compare_versions, kernel_sort_key
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -182,7 +182,7 @@ Goal: {over["goal"]}: {verdict[over["met"]]}.
 **Data path**: {paths["data"]}, to {paths["image_size"]} px, batches of {paths["batch_size"]}. Goal: whole batches from
 the memory map {paths["goal"]}: {verdict[paths["met"]]} (in every round {paths["lowest_gain"]} times or more).
 
-{table(("from the disk to a batch", "images/s", "ratio", "spread"), data)}
+{table(("from the page cache to a batch", "images/s", "ratio", "spread"), data)}
 
 {table(("stage alone", "images/s"), stages)}
 {apart_from_the_rest(found.get("loaders") or {})}

@@ -254,3 +254,20 @@ def is_from_pypi(pytorch: Candidate) -> bool:
 def has_ended(row: dict[str, Any], as_of: str) -> bool:
     """Whether a row's last month of updates (YYYY-MM) is before the day `as_of` (YYYY-MM-DD)."""
     return row.get("status") == "eol" or (row["eol"] != "" and as_of[: len(row["eol"])] > row["eol"])
+
+
+def short_support(row: dict[str, Any], as_of: str, margin: int) -> str:
+    """Why a driver branch is not one to begin with, as the end of a sentence; "" if it is supported for long enough.
+
+    margin  months of updates that are enough, counted from the day `as_of`
+    """
+    if row.get("status") == "new-feature" and not row["eol"]:
+        return "is a new feature branch, which is short-lived: NVIDIA names no end of its updates"
+    if row["eol"] and _months(row["eol"]) - _months(as_of) < margin:
+        return f"has updates until {row['eol']} alone"
+    return ""
+
+
+def _months(day: str) -> int:
+    year, month = day.split("-")[:2]
+    return int(year) * 12 + int(month)

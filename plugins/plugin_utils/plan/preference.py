@@ -11,18 +11,22 @@ from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
 
-from .candidates import PYPI, Candidate, has_ended
+from .candidates import PYPI, Candidate, has_ended, short_support
 
 
-def preference(candidate: Candidate, chosen: dict[str, Candidate], as_of: str) -> tuple[Any, ...]:
-    """Sort key, best first: what is still maintained, what was verified, what the kind itself prefers, the newest."""
+def preference(candidate: Candidate, chosen: dict[str, Candidate], as_of: str, margin: int) -> tuple[Any, ...]:
+    """Sort key, best first: what is maintained, and for long enough, what was verified, then the newest.
+
+    margin  months of updates that a driver branch should still have (support_margin_months of the matrix)
+    """
     row = candidate.row
     unverified = not row["verified"]
     if candidate.kind == "driver":
         branch = int(candidate.pins["driver_branch"])
         not_preferred = candidate.pins["driver_flavour"] != row["preferred_flavour"]
         exact = bool(candidate.pins["driver_version"])
-        return (has_ended(row, as_of), unverified, exact, -branch, not_preferred, row["place"]["rank"])
+        short = bool(short_support(row, as_of, margin))
+        return (has_ended(row, as_of), short, unverified, exact, -branch, not_preferred, row["place"]["rank"])
     if candidate.kind == "python":
         return (has_ended(row, as_of), unverified) + _newest_first(candidate.pins["python"])
     if candidate.kind == "cuda":

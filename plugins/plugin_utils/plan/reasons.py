@@ -11,7 +11,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
 
 from ..software.bulletins import rows as bulletin_rows
 from ..software.bulletins import shipped
-from .candidates import Candidate, Fact, as_sentence, has_ended, pin_label
+from .candidates import Candidate, Fact, as_sentence, has_ended, pin_label, short_support
 from .search import Problem
 
 # After this many days, which is two releases of PyTorch, there is a warning about the matrix.
@@ -42,7 +42,7 @@ def choice_reason(problem: Problem, facts: list[Fact], answer: dict[str, Candida
         parts.append(_why_not(problem, facts, answer, ranked[0]))
     newest = max((other for other in ranked if not _why_not(problem, facts, answer, other)), key=_release)
     if _release(newest) > _release(chosen):
-        parts.append(_why_later(newest, problem.as_of))
+        parts.append(_why_later(newest, problem.as_of, problem.margin))
     said = "; ".join(part for part in parts if part) or "nothing newer fits"
     return f"{as_sentence(chosen.label)}: {said}"
 
@@ -53,11 +53,13 @@ def _release(candidate: Candidate) -> tuple[int, ...]:
     return version_key(candidate.pins[pin])
 
 
-def _why_later(newest: Candidate, as_of: str) -> str:
+def _why_later(newest: Candidate, as_of: str, margin: int) -> str:
     """Why something newer that also fits was not preferred."""
     row = newest.row
     if "eol" in row and has_ended(row, as_of):
         return f"{newest.label} is newer, but past its end of life"
+    if newest.kind == "driver" and short_support(row, as_of, margin):
+        return f"{newest.label} is newer, but {short_support(row, as_of, margin)}"
     if row.get("index", "pypi") != "pypi":
         return f"{newest.label} is newer, but PyPI does not serve it"
     if not row["verified"]:
@@ -111,6 +113,7 @@ def find_warnings(
     for candidate in answer.values():
         found += _row_warnings(as_sentence(candidate.label), candidate.row, as_of)
     if "driver" in answer:
+        found += _support_warnings(answer["driver"], as_of, matrix["support_margin_months"])
         remark = family["driver_packages"][answer["driver"].row["packages"]]["remark"]
         found += [as_sentence(remark)] if remark else []
         if not family.get("streams", True):
@@ -168,6 +171,11 @@ def _row_warnings(label: str, row: dict[str, Any], as_of: str) -> list[str]:
     if doubt:
         found.append(f"{label} relies on something that was not verified: {doubt}")
     return found
+
+
+def _support_warnings(driver: Candidate, as_of: str, margin: int) -> list[str]:
+    short = "" if has_ended(driver.row, as_of) else short_support(driver.row, as_of, margin)
+    return [f"{as_sentence(driver.label)} {short}"] if short else []
 
 
 def _cuda_warnings(driver: Candidate, cuda: Candidate, pytorch: Candidate) -> list[str]:

@@ -59,6 +59,7 @@ class Rules:
             "driver": self._driver_drives,
             "cuda": self._cuda_compiles_for,
             "cudnn": self._cudnn_computes_on,
+            "nccl": self._nccl_computes_on,
             "pytorch": self._pytorch_computes_on,
             "tensorflow": tensorflow_computes_on,
         }
@@ -180,6 +181,17 @@ class Rules:
         fitting = self._computing[architecture]
         complaint = f"{cudnn.label} has no code for {_with_architecture(gpu)}"
         return complaint + _range_of("cuDNN", architecture, cudnn.row["version"], fitting)
+
+    def _nccl_computes_on(self, gpu: Gpu, nccl: Candidate) -> str:
+        """A library of its own list of GPUs: its CUDA, which pairs it with a toolkit, may compile for more."""
+        if gpu.architecture not in nccl.row.get("without", ()):
+            return ""
+        rows = [row for row in self.matrix["nccl"] if row["cuda_major"] == nccl.row["cuda_major"]]
+        fitting = [row["version"] for row in rows if gpu.architecture not in row.get("without", ())]
+        complaint = f"{nccl.label} has no code for {_with_architecture(gpu)}"
+        return complaint + _range_of(
+            f"NCCL for CUDA {nccl.row['cuda_major']}", gpu.architecture, nccl.row["version"], fitting
+        )
 
     def _pytorch_computes_on(self, gpu: Gpu, pytorch: Candidate) -> str:
         last = self.matrix["architectures"].get(gpu.architecture, {}).get("last_cudnn", "")

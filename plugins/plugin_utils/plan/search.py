@@ -22,7 +22,7 @@ class Problem:
     """The choices of one host; `kinds` are the parts that its plan has."""
 
     def __init__(self, rules: Rules, candidates: dict[str, list[Candidate]], kinds: Sequence[str]) -> None:
-        self.as_of = rules.matrix["as_of"]
+        self.as_of, self.margin = rules.matrix["as_of"], rules.matrix["support_margin_months"]
         self.rules = rules
         self.candidates = candidates
         self.kinds = tuple(kinds)
@@ -133,7 +133,9 @@ class Problem:
         # Of all preferences, only that for a toolkit depends on another choice.
         key = (kind, id(chosen.get("driver")) if kind == "cuda" else None)
         if key not in self._orders:
-            ordered = sorted(self.candidates[kind], key=lambda candidate: preference(candidate, chosen, self.as_of))
+            ordered = sorted(
+                self.candidates[kind], key=lambda candidate: preference(candidate, chosen, self.as_of, self.margin)
+            )
             self._orders[key] = [(self._bits[id(candidate)], candidate) for candidate in ordered]
         return [candidate for bit, candidate in self._orders[key] if bit & mask]
 

@@ -15,7 +15,7 @@ from test_plan_questions import GPUS, MATRIX
 LAST_BRANCH = {"kepler": 470, "maxwell": 580, "pascal": 580, "volta": 580}
 FIRST_BRANCH = {"ada": 525, "hopper": 525, "blackwell": 570}
 WITHOUT_GSP = {"kepler", "maxwell", "pascal", "volta"}
-FIRST_OPEN, FIRST_WITHOUT_PROPRIETARY = 515, 620
+FIRST_OPEN, FIRST_WITHOUT_PROPRIETARY = 515, 615
 BRANCH_FOR_CUDA = {10: (440, 33), 11: (450, 80, 2), 12: (525, 60, 13), 13: (580, 65, 6)}
 # Compute capability: first and last toolkit.
 TOOLKITS = {

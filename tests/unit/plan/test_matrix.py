@@ -54,7 +54,7 @@ def put(value: Any, *path: Any) -> Callable[[dict], None]:
         drop("drivers", "580", "source"),
         drop("cuda", "12.9", "checked"),
         drop("cudnn", 0, "verified"),
-        drop("drivers", "620", "unverified"),
+        drop("drivers", "515", "unverified"),
         put("something", "drivers", "580", "unverified"),
         put(12.9, "cudnn", 0, "version"),
         put("soon", "drivers", "580", "eol"),

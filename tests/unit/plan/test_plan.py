@@ -117,17 +117,52 @@ def test_every_choice_says_why() -> None:
     # The newest that would run is not the one taken, and the reader learns about it.
     assert "PyTorch 2.14.1 cu126 is newer, but PyPI does not serve it" in because["pytorch"]
     assert "pinned by system_cuda_version" in ask(cuda="12.6")["because"]["cuda"]
-    assert "driver 620 (open) is newer" in ask("A100")["because"]["driver"]
-    assert "how long branch 620 is supported" in ask("A100")["because"]["driver"]
+    assert "updates until 2029-09" in ask("A100")["because"]["driver"]
+    # Of the branches with the proprietary module, the newest that is supported for long.
+    because = ask("A100", driver_flavour="proprietary")["because"]["driver"]
+    assert "Driver 580 (proprietary)" in because and "driver 610 (proprietary) is newer, but past its end" in because
 
 
 def test_what_is_maintained_goes_before_what_was_verified() -> None:
     matrix = json.loads(json.dumps(MATRIX))
-    for branch in ("580", "595"):
+    for branch in ("580", "595", "615", "620"):
         matrix["drivers"][branch].update(verified=False, unverified="for this test")
-    # 610 was verified and has ended; 620 has not ended as far as anybody knows.
+    # 610 was verified and has ended.
     assert solve(matrix, make_host("A100"), {})["driver"]["branch"] == "620"
     assert solve(matrix, make_host("V100"), {})["driver"]["branch"] == "580"
+
+
+@pytest.mark.parametrize(
+    ("eol", "status", "chosen", "words"),
+    [
+        ("2027-12", "production", "620", ""),
+        ("2027-10", "production", "580", "Driver 620 (open) is newer, but has updates until 2027-10 alone"),
+        ("", "new-feature", "580", "is a new feature branch, which is short-lived"),
+        ("2026-10", "production", "580", "past its end of life"),
+        ("2029-09", "lts", "620", ""),
+    ],
+)
+def test_a_driver_that_is_supported_for_long_goes_before_a_newer_one(
+    eol: str, status: str, chosen: str, words: str
+) -> None:
+    matrix = json.loads(json.dumps(MATRIX))
+    matrix["drivers"]["620"].update(eol=eol, status=status)
+    plan = solve(matrix, make_host("A100"), {})
+    assert plan["driver"]["branch"] == chosen and words.lower() in plan["because"]["driver"].lower()
+    # Where nothing else drives the card, it is taken all the same, and the plan says how short its support is.
+    pinned = solve(matrix, make_host("A100"), {"driver_branch": "620"})
+    assert pinned["driver"]["branch"] == "620"
+    said = [text for text in pinned["warnings"] if text.startswith("Driver 620")]
+    assert bool(said) == bool(words)
+
+
+def test_a_proprietary_module_above_580_was_seen_by_somebody() -> None:
+    """A row does not inherit it from the row above: 615 was the first without, and apt installs nothing in silence."""
+    for branch, row in MATRIX["drivers"].items():
+        has = "proprietary" in row["flavours"]
+        assert has == (int(branch) < 615), branch
+        assert not has or int(branch) <= 580 or row["flavours"]["proprietary"]["seen"].startswith("https://"), branch
+        assert "seen" not in row["flavours"].get("open", {}), branch
 
 
 def test_what_comes_from_the_pytorch_index_says_where() -> None:
@@ -149,7 +184,7 @@ def test_an_exact_driver_version_is_in_every_package_of_the_driver() -> None:
 def test_the_open_module_has_its_own_names() -> None:
     driver = ask("A100")["driver"]
     assert driver["packages"][0] == "kmod-nvidia-open-dkms"
-    assert (driver["stream"], driver["module"]) == ("595-open", "nvidia-open")
+    assert (driver["stream"], driver["module"]) == ("620-open", "nvidia-open")
 
 
 def test_older_branches_lock_the_library_under_its_old_name() -> None:

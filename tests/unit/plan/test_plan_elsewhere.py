@@ -22,23 +22,23 @@ def look(card: str, system: str, machine: str = "", **pins: str) -> dict[str, An
 # Card, system, processor, pins; driver, CUDA, Python, PyTorch. glibc and Python of the systems: Red Hat's and Debian's
 # pages; module streams, repositories: NVIDIA's driver installation guide 620; wheels: their metadata on PyPI.
 PLANNED = [
-    ("H100 PCIe", "rhel 9", "", {}, "595 open 595-open cuda-toolkit-13-2 3.12 pypi"),
-    ("H100 PCIe", "alma 9.4", "", {}, "595 open 595-open cuda-toolkit-13-2 3.12 pypi"),
+    ("H100 PCIe", "rhel 9", "", {}, "620 open 620-open cuda-toolkit-13-4 3.12 pypi"),
+    ("H100 PCIe", "alma 9.4", "", {}, "620 open 620-open cuda-toolkit-13-4 3.12 pypi"),
     ("V100-PCIE-16GB", "rocky 9.6", "", {}, "580 proprietary 580-dkms cuda-toolkit-12-9 3.12 pypi"),
     ("V100-PCIE-16GB", "rhel 9", "", {"python": "3.9"}, "580 proprietary 580-dkms cuda-toolkit-12-9 3.9 pypi"),
     ("V100-PCIE-16GB", "rhel 9", "", {"pytorch": "2.14"}, "580 proprietary 580-dkms cuda-toolkit-12-9 3.12 cu126"),
     ("T4", "rhel 9", "", {"driver_branch": "580"}, "580 open 580-open cuda-toolkit-13-0 3.12 pypi"),
-    ("L40S", "rhel 9", "", {"cuda": "12.4"}, "595 open 595-open cuda-toolkit-12-4 3.12 pypi"),
+    ("L40S", "rhel 9", "", {"cuda": "12.4"}, "620 open 620-open cuda-toolkit-12-4 3.12 pypi"),
     # dnf has no modules on EL 10: the branch is kept by a version lock.
-    ("H100 PCIe", "rhel 10", "", {}, "595 open - cuda-toolkit-13-2 3.12 pypi"),
-    ("B200", "rocky 10.1", "", {}, "595 open - cuda-toolkit-13-2 3.12 pypi"),
-    ("A100-PCIE-40GB", "debian 13", "", {}, "595 open - cuda-toolkit-13-2 3.13 pypi"),
+    ("H100 PCIe", "rhel 10", "", {}, "620 open - cuda-toolkit-13-4 3.12 pypi"),
+    ("B200", "rocky 10.1", "", {}, "620 open - cuda-toolkit-13-4 3.12 pypi"),
+    ("A100-PCIE-40GB", "debian 13", "", {}, "620 open - cuda-toolkit-13-4 3.13 pypi"),
     # Debian's own driver, beside its own toolkit.
     ("V100-PCIE-16GB", "debian 13.1", "", {}, "550 proprietary - nvidia-cuda-toolkit 3.13 pypi"),
-    ("GH200", "", "", {}, "595 open 595-open cuda-toolkit-13-2 3.12 pypi"),
-    ("GH200 480GB", "rhel 9", "", {}, "595 open 595-open cuda-toolkit-13-2 3.12 pypi"),
-    ("GB200", "ubuntu 24.04", "", {}, "595 open - cuda-toolkit-13-2 3.12 pypi"),
-    ("A100-PCIE-40GB", "ubuntu 22.04", "aarch64", {}, "595 open - cuda-toolkit-13-2 3.10 pypi"),
+    ("GH200", "", "", {}, "620 open 620-open cuda-toolkit-13-4 3.12 pypi"),
+    ("GH200 480GB", "rhel 9", "", {}, "620 open 620-open cuda-toolkit-13-4 3.12 pypi"),
+    ("GB200", "ubuntu 24.04", "", {}, "620 open - cuda-toolkit-13-4 3.12 pypi"),
+    ("A100-PCIE-40GB", "ubuntu 22.04", "aarch64", {}, "620 open - cuda-toolkit-13-4 3.10 pypi"),
 ]
 
 
@@ -101,16 +101,16 @@ def test_packages_for_another_processor_come_from_its_repository() -> None:
 
 def test_a_branch_is_kept_without_module_streams() -> None:
     plan = look("H100 PCIe", "rhel 10")
-    assert any("only a version lock keeps dnf to branch 595" in text for text in plan["warnings"])
+    assert any("only a version lock keeps dnf to branch 620" in text for text in plan["warnings"])
     assert plan["guards"]["driver"] == ["a version lock, which dnf and dnf-automatic honour"]
     # All branches are versions of the same packages there, and dnf would take the newest.
-    assert plan["driver"]["packages"][:2] == ["kmod-nvidia-open-dkms-595.*", "nvidia-driver-cuda-595.*"]
-    assert all(name.endswith("-595.*") for name in plan["driver"]["packages"])
-    assert not any("595" in name for name in plan["driver"]["version_lock"])
+    assert plan["driver"]["packages"][:2] == ["kmod-nvidia-open-dkms-620.*", "nvidia-driver-cuda-620.*"]
+    assert all(name.endswith("-620.*") for name in plan["driver"]["packages"])
+    assert not any("620" in name for name in plan["driver"]["version_lock"])
     exact = look("H100 PCIe", "rhel 10", driver_version="580.95.05")["driver"]
     assert exact["packages"][1] == exact["version_lock"][1] == "nvidia-driver-cuda-580.95.05"
     with_streams = look("H100 PCIe", "rhel 9")["driver"]
-    assert with_streams["packages"][1] == "nvidia-driver-cuda" and with_streams["stream"] == "595-open"
+    assert with_streams["packages"][1] == "nvidia-driver-cuda" and with_streams["stream"] == "620-open"
 
 
 @pytest.mark.parametrize(

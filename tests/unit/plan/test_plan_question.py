@@ -46,7 +46,7 @@ def play(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess:
         (["-e", "gpu=a5-09"], ["Tesla T4 on rhel 8.10", "cuda-toolkit-12-6", "pinned by system_cuda_version"]),
         (
             ["-e", "gpu=10de:2901", "-e", "os=ubuntu-24.04", "-e", "format=json"],
-            ['"branch": "595"', '"flavour": "open"'],
+            ['"branch": "620"', '"flavour": "open"'],
         ),
     ],
     ids=["name", "inventory-host", "pci-id-json"],

@@ -108,7 +108,8 @@ REFUSALS = [
         driver_branch="470",
         cuda="12.9",
     ),
-    cannot("CUDA 13", [V100, "nccl"], {"nccl": "2.27.5"}, nccl="2.28.9"),
+    cannot("no code", ["Tesla M60 (maxwell)", "nccl"], {"nccl": "2.27.5"}, "M60", nccl="2.28.9"),
+    cannot("no code", ["Tesla M60 (maxwell)", "nccl"], {"nccl": "2.27.5"}, "M60", nccl="2.30.7"),
     # -- V100: PyTorch
     cannot(NO_CODE, [V100, "pytorch"], {"pytorch": "2.14.1"}, pytorch="2.15"),
     cannot(NO_CODE, [V100, "pytorch_build"], {"pytorch_build": "cu128"}, pytorch_build="cu130"),
@@ -175,7 +176,7 @@ REFUSALS = [
     cannot(
         "branch 525 or newer",
         ["NVIDIA H100 PCIe (hopper)", "driver_branch"],
-        {"driver_branch": "595"},
+        {"driver_branch": "620"},
         "H100",
         "rhel 8.10",
         driver_branch="515",
@@ -211,7 +212,7 @@ REFUSALS = [
     cannot(
         "580.65.06 or newer",
         ["pytorch_build", "driver_branch"],
-        {"driver_branch": "595"},
+        {"driver_branch": "620"},
         "A100",
         "rhel 8.10",
         driver_branch="570",

@@ -69,17 +69,17 @@ K80 | rhel 8.8 | pytorch_build=cu118 | 470 proprietary 11.4 8.5.0 3.11 2.3.1 cu1
 M60 | rhel 8.8 | | 580 proprietary 12.9 9.10.2 3.11 2.7.1 cu126
 M60 | ubuntu 24.04 | | 580 proprietary 12.9 9.10.2 3.12 2.7.1 cu126
 P100 | debian 12 | | 580 proprietary 12.9 9.10.2 3.11 2.7.1 cu126
-T4 | debian 12 | | 595 open 13.2 9.17.0 3.11 NEWEST
+T4 | debian 12 | | 620 open 13.4 9.26.0 3.11 NEWEST
 T4 | rhel 8.8 | driver_branch=470 | 470 proprietary 11.4 8.7.0 3.11 2.0.1 cu117
-T4 | rhel 8.8 | profile=documented | 595 open 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
-A100 | rhel 8.6 | | 595 open 13.2 9.17.0 3.9 2.8.0 cu128
-A100 | rhel 8.8 | cuda=11.0 | 595 open 11.0 8.7.0 3.11 NEWEST
-A100 | ubuntu 22.04 | | 595 open 13.2 9.17.0 3.10 NEWEST
-A100 | rhel 8.10 | tensorflow=2.20 | 595 open 13.2 9.17.0 3.12 2.10.0 cu128 2.20.0
-H100 | rhel 8.8 | profile=documented,pytorch_build=cu118 | 595 open 11.8 8.7.0 3.8 2.0.1 cu118 2.13.1
-4090 | ubuntu 24.04 | | 595 open 13.2 9.17.0 3.12 NEWEST
-B200 | debian 12 | | 595 open 13.2 9.17.0 3.11 NEWEST
-H200 | rhel 8.8 | driver_branch=550 | 550 proprietary 12.4 9.17.0 3.11 2.10.0 cu128
+T4 | rhel 8.8 | profile=documented | 620 open 11.8 8.7.0 3.8 2.0.1 cu117 2.13.1
+A100 | rhel 8.6 | | 620 open 13.4 9.26.0 3.9 2.8.0 cu128
+A100 | rhel 8.8 | cuda=11.0 | 620 open 11.0 8.7.0 3.11 NEWEST
+A100 | ubuntu 22.04 | | 620 open 13.4 9.26.0 3.10 NEWEST
+A100 | rhel 8.10 | tensorflow=2.20 | 620 open 13.4 9.26.0 3.12 2.10.0 cu128 2.20.0
+H100 | rhel 8.8 | profile=documented,pytorch_build=cu118 | 620 open 11.8 8.7.0 3.8 2.0.1 cu118 2.13.1
+4090 | ubuntu 24.04 | | 620 open 13.4 9.26.0 3.12 NEWEST
+B200 | debian 12 | | 620 open 13.4 9.26.0 3.11 NEWEST
+H200 | rhel 8.8 | driver_branch=550 | 550 proprietary 12.4 9.26.0 3.11 2.10.0 cu128
 """
 # What must be said, after the pins.
 CANNOT = """

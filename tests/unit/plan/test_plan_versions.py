@@ -54,7 +54,7 @@ def warnings(answer: dict[str, Any]) -> str:
         ("580.173.02", "it is not on the list, whose nearest is 580.178.04"),
         ("580.95.50", "it is not on the list, whose nearest is 580.95.05"),
         ("580.95", "it is not on the list, whose nearest is 580.95.05"),
-        ("620.70.06", "whether 620.70.06 was released"),
+        ("620.80.01", "it is newer than 620.70.06"),
     ],
 )
 def test_a_driver_that_is_on_no_list_is_planned_with_a_warning(version: str, words: str) -> None:
@@ -157,7 +157,7 @@ def test_a_driver_that_is_there_and_stays_is_compared_too() -> None:
         ({"cudnn": "9.99"}, "rhel 8.10", ["libcudnn9-cuda-13-9.99.*-1"], "whether cuDNN 9.99 was released"),
         ({"cudnn": "9.10.3"}, "rhel 8.10", ["libcudnn9-cuda-12-9.10.3.*-1"], "whether cuDNN 9.10.3 was released"),
         ({"cudnn": "9.5.1"}, "rhel 8.10", ["libcudnn9-cuda-12-9.5.1.*-1"], "it has no row here"),
-        ({"nccl": "2.32.3"}, "rhel 9.6", ["libnccl-2.32.3-1+cuda13.*"], "what holds for NCCL 2.28.9"),
+        ({"nccl": "2.31.2"}, "rhel 9.6", ["libnccl-2.31.2-1+cuda13.*"], "what holds for NCCL 2.28.9"),
         ({"nccl": "2.99"}, "ubuntu 24.04", ["libnccl2=2.99.*-1+cuda13.*"], "whether NCCL 2.99 was released"),
         ({"pytorch": "2.14.2"}, "rhel 9.6", ["torch==2.14.2"], "whether PyTorch 2.14.2 was released"),
         ({"pytorch": "2.15.1"}, "rhel 9.6", ["torch==2.15.1"], "whether PyTorch 2.15.1 was released"),
@@ -175,7 +175,7 @@ def test_a_release_that_is_newer_than_its_row_is_planned_with_a_warning(
     assert set(packages) <= set(planned), planned
 
 
-@pytest.mark.parametrize("pins", [{"cuda": "13.9"}, {"cudnn": "9.28.1"}, {"nccl": "2.32.3"}, {"pytorch": "2.14.2"}])
+@pytest.mark.parametrize("pins", [{"cuda": "13.9"}, {"cudnn": "9.28.1"}, {"nccl": "2.31.2"}, {"pytorch": "2.14.2"}])
 def test_such_a_release_is_for_nobody_who_does_not_pin_it(pins: dict[str, str]) -> None:
     # Another pin clashes, and what is offered instead has rows.
     answer = ask("A100", "rhel 9.6", driver_branch="515", driver_version="620.70.06", **pins)
@@ -286,7 +286,7 @@ def test_what_ends_after_the_day_of_the_matrix_has_ended() -> None:
         plan = solve(MATRIX, {**host, "today": today}, {"driver_branch": "595"})
         assert any("has had no updates since 2027-03" in text for text in plan["warnings"]) is ended
     # What is chosen does not change by itself on some day.
-    assert solve(MATRIX, {**host, "today": "2027-04-01"}, {})["driver"]["branch"] == "595"
+    assert solve(MATRIX, {**host, "today": "2029-04-01"}, {})["driver"]["branch"] == "620"
 
 
 def test_a_version_stands_in_one_place() -> None:

@@ -47,7 +47,7 @@ def find_conflicts(problem: Problem, facts: list[Fact]) -> list[dict[str, Any]]:
         left = [fact for fact in left if fact not in _pins(clash)]
     choices = [_choices(problem, facts, clashes[0])] if len(clashes) == 1 else _joint_choices(problem, facts, clashes)
     return [
-        conflict(_explain(problem, clash), [fact.label for fact in clash], choices[index])
+        conflict(_explain(problem, clash, facts), [fact.label for fact in clash], choices[index])
         for index, clash in enumerate(clashes)
     ]
 
@@ -56,17 +56,17 @@ def _pins(facts: list[Fact]) -> list[Fact]:
     return [fact for fact in facts if fact.kind == "pin"]
 
 
-def _explain(problem: Problem, clash: list[Fact]) -> str:
-    reasons = _reasons(problem, clash)
+def _explain(problem: Problem, clash: list[Fact], facts: list[Fact]) -> str:
+    reasons = _reasons(problem, clash, facts)
     return ". ".join(as_sentence(reason) for reason in reasons[:MOST_REASONS]) + "."
 
 
-def _reasons(problem: Problem, clash: list[Fact]) -> list[str]:
-    """Sentences, the most informative first."""
+def _reasons(problem: Problem, clash: list[Fact], facts: list[Fact]) -> list[str]:
+    """Sentences, the most informative first, and about what `facts` ask for, also by pins that are not to blame."""
     refusals = collections.OrderedDict()
     domains = collections.OrderedDict()
     for kind in problem.kinds_for(clash):
-        pinned = problem.best_first(problem.pinned(kind, clash))
+        pinned = _asked_first(problem, facts, problem.pinned(kind, clash))
         if not pinned:
             return [_pins_disagree(problem, kind, clash)]
         refusals[kind] = _first_refusals(problem, pinned, clash)
@@ -78,10 +78,20 @@ def _reasons(problem: Problem, clash: list[Fact]) -> list[str]:
         found = _reasons_of_three(problem, domains) or _reasons_of_pins(problem, domains, clash)
         found += [reason for kind in refusals for reason in refusals[kind][:1]]
         return found or ["these do not fit together"]
-    first, second = (problem.best_first(domains[kind]) for kind in pair)
-    # Candidates of one CUDA if there are any: a difference in CUDA explains least.
-    alike = [one for one in first if _cuda_major(one) == _cuda_major(second[0])]
-    return [problem.pair_refusal((alike or first)[0], second[0])] + refusals[pair[0]][:1] + refusals[pair[1]][:1]
+    first, second = (_asked_first(problem, facts, domains[kind]) for kind in pair)
+    # Candidates of one CUDA if there are any: a difference in CUDA explains least. But what was asked for is explained.
+    asked = {id(one) for one in problem.pinned(first[0].kind, facts)}
+    own = [one for one in first if id(one) in asked] or first
+    alike = [one for one in own if _cuda_major(one) == _cuda_major(second[0])]
+    return [problem.pair_refusal((alike or own)[0], second[0])] + refusals[pair[0]][:1] + refusals[pair[1]][:1]
+
+
+def _asked_first(problem: Problem, facts: list[Fact], candidates: list[Candidate]) -> list[Candidate]:
+    """The candidates of one kind, the best first, but before all those that every pin of the question leaves."""
+    if not candidates:
+        return []
+    asked = {id(one) for one in problem.pinned(candidates[0].kind, facts)}
+    return sorted(problem.best_first(candidates), key=lambda one: id(one) not in asked)
 
 
 def _cuda_major(candidate: Candidate) -> str:

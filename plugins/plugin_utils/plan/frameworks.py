@@ -92,11 +92,12 @@ def pytorch_shares_with_tensorflow(pytorch: Candidate, tensorflow: Candidate) ->
     if major(inside) != major(row["cuda"]):
         text = f"{pytorch.label} brings CUDA {inside} and {tensorflow.label} CUDA {row['cuda']}"
         return text + ": one environment cannot hold both"
-    if release not in row["pytorch"]:
-        return _demands(pytorch, tensorflow)
     if pytorch.row["index"] != PYPI:
-        return f"PyPI does not serve {pytorch.label}, so what it demands was not read: {tensorflow.label} may not fit"
-    return ""
+        # Not known is not no: the builds of one release demand different libraries.
+        text = "PyPI does not serve {}, so what it demands was not read, and {} demands {}"
+        text = text.format(pytorch.label, tensorflow.label, row["demands"])
+        return text + ": whether pip finds an environment with both is not known"
+    return "" if release in row["pytorch"] else _demands(pytorch, tensorflow)
 
 
 def _demands(pytorch: Candidate, tensorflow: Candidate) -> str:

@@ -7,11 +7,10 @@ import collections
 import datetime
 from typing import Any
 
-from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version, major, version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
 
-from ..software.bulletins import rows as bulletin_rows
 from ..software.bulletins import shipped
-from .candidates import Candidate, Fact, as_sentence, has_ended, pin_label, short_support
+from .candidates import Candidate, Fact, as_sentence, has_ended, short_support
 from .search import Problem
 
 # After this many days, which is two releases of PyTorch, there is a warning about the matrix.
@@ -23,12 +22,10 @@ TABLES = {
     "cudnn": ("cudnn",),
     "nccl": ("nccl",),
     "python": (),
-    "pytorch": ("pytorch", "pytorch_builds"),
-    "tensorflow": ("tensorflow",),
+    "pytorch": ("pytorch", "pytorch_builds", "wheel_holes"),
+    "tensorflow": ("tensorflow", "wheel_holes"),
     "os": ("os_families", "os_releases", "devices"),
 }
-# NVIDIA's words, the worst first.
-SEVERITIES = ("CRITICAL", "HIGH", "MEDIUM", "LOW")
 
 
 def choice_reason(problem: Problem, facts: list[Fact], answer: dict[str, Candidate], kind: str) -> str:
@@ -82,20 +79,6 @@ def _why_not(problem: Problem, facts: list[Fact], answer: dict[str, Candidate], 
     return next((refusal for refusal in refusals if refusal), "")
 
 
-def known_holes(pinned: str, host: dict[str, Any], present: bool) -> list[str]:
-    """What bulletins say about a pinned driver, or about one that is there and stays."""
-    version = pinned or ((host.get("nvidia") or {}).get("user_space") or "" if present else "")
-    rows = bulletin_rows(version, shipped().bulletins, "driver") if is_version(version) else []
-    if not rows:
-        return []
-    worst = min((row.severity for row in rows), key=lambda word: (*SEVERITIES, word).index(word))
-    fixed = max((row.fixed for row in rows), key=version_key)
-    what = pin_label("driver_version", pinned) if pinned else f"Driver {version}, which is there and stays,"
-    text = "{} has known vulnerabilities, the worst of severity {} ({}): they are fixed in {}"
-    found = [text.format(what, worst, ", ".join(row.ids[0] for row in rows), fixed)]
-    return found if pinned else [found[0] + ", which system_driver_version can name"]
-
-
 def find_warnings(
     matrix: dict[str, Any], today: str, release: dict[str, Any], family: dict[str, Any], answer: dict[str, Candidate]
 ) -> list[str]:
@@ -143,7 +126,7 @@ def _table_warnings(tables: dict[str, Any], today: str, answer: dict[str, Candid
     """One sentence on those tables of the matrix, and the bulletins, that this answer rests on and that are old."""
     if not today:
         return []
-    used = [name for kind in (*answer, "os") for name in TABLES[kind]]
+    used = dict.fromkeys(name for kind in (*answer, "os") for name in TABLES[kind])
     ages = [(name, tables[name]["as_of"], tables[name]["limit_days"]) for name in used if name in tables]
     if "driver" in answer:
         ages.append(("bulletins", shipped().as_of.isoformat(), shipped().limit_days))

@@ -35,9 +35,9 @@ from .input import (
 )
 from .names import newest_release
 from .platforms import platform_of
-from .reasons import known_holes
 from .result import describe, requirements
 from .rules import Rules
+from .safety import known_holes, wheel_holes
 from .search import Problem
 from .unknown import unknown_value
 from .unlisted import with_unlisted
@@ -95,6 +95,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     not_installed = only_planned(matrix, host, release)
     plan["warnings"] = ([not_installed] if not_installed else []) + warnings + plan["warnings"]
     plan["warnings"] += known_holes(plan["driver"]["version"], host, plan["driver"]["present"])
+    plan["warnings"] += wheel_holes(matrix, problem, facts, answer)
     plan["requirements"] = requirements(plan, matrix["profiles"][profile]["packages"], matrix["environment_packages"])
     for gpu in strangers:
         plan["warnings"].append(f"Nothing in this plan was checked against {gpu['name']}: its architecture is unknown")

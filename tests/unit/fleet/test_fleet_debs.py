@@ -94,9 +94,9 @@ def test_debian_13_begins_with_590_and_cuda_13_and_has_no_dcgm(
     data: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = names_of(data, "cuda-debian13-x86_64", tmp_path, monkeypatch)
-    assert {version[:3] for name, version in found if name == "nvidia-open"} == {"590", "595"}
+    assert {version[:3] for name, version in found if name == "nvidia-open"} == {"590", "595", "620"}
     toolkits = {name for name, _ in found if name.startswith("cuda-toolkit-")}
-    assert toolkits == {"cuda-toolkit-13-1", "cuda-toolkit-13-2"}
+    assert toolkits == {"cuda-toolkit-13-1", "cuda-toolkit-13-2", "cuda-toolkit-13-4"}
     assert not any("gpu-manager" in name or name.endswith("cuda-12") for name, _ in found)
 
 

@@ -294,3 +294,38 @@ def test_the_order_of_sets_decides_nothing(tmp_path: Path) -> None:
         environment = {"PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
         answers.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert len(answers) == 1
+
+
+@pytest.mark.parametrize("build", ["cu126", "cu130", "cu132"])
+@pytest.mark.parametrize(
+    ("tensorflow", "pytorch"), [("2.21", "2.14.1"), ("2.21", "2.13"), ("2.18", "2.12.1"), ("2.15", "2.14")]
+)
+def test_a_refusal_is_about_what_was_asked(tensorflow: str, pytorch: str, build: str) -> None:
+    """Not about the build that the plan would have taken; and what nobody has read is unknown, not impossible."""
+    answer = ask(
+        "A100",
+        "rhel 9.4" if tensorflow != "2.15" else "rhel 8.8",
+        tensorflow=tensorflow,
+        pytorch=pytorch,
+        pytorch_build=build,
+    )
+    what = " ".join(entry["what"] for entry in answer["conflicts"])
+    assert "2.10.0" not in what and build in what, what
+    assert ("so what it demands was not read" in what and "is not known" in what) == (build == "cu126"), what
+
+
+@pytest.mark.parametrize("gpu", ["M60", "P100", "P40"])
+def test_a_known_hole_is_told_with_what_has_the_fix(gpu: str) -> None:
+    plan = ask(gpu, "rhel 8.10")
+    (told,) = [text for text in plan["warnings"] if "CVE-" in text]
+    assert told.startswith("PyTorch 2.7.1 cu126 has known vulnerabilities, the worst of severity HIGH (CVE-2026-24747")
+    assert 'framework_pytorch_version "2.14.1", framework_pytorch_build "cu126"' in told and "make lock" in told
+    fixed = ask(gpu, "rhel 8.10", pytorch="2.14.1", pytorch_build="cu126")
+    assert not any("CVE-" in text for text in fixed["warnings"])
+
+
+def test_where_no_fixed_release_fits_the_plan_says_so() -> None:
+    (told,) = [text for text in ask("V100", "rhel 8.8", python="3.9")["warnings"] if "CVE-" in text]
+    assert "None of the releases with the fix (2.10.0 or newer) fits" in told
+    told = " ".join(ask("K80", "rhel 8.8")["warnings"])
+    assert "severity CRITICAL (CVE-2026-24747, fixed in 2.10.0, CVE-2025-32434, fixed in 2.6.0)" in told

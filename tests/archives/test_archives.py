@@ -103,7 +103,7 @@ def test_each_driver_that_the_archive_has_can_be_pinned(archive_of: ArchiveOf, r
         return
     archive = archive_of(release)
     versions = archive.versions(own["flavours"][flavour]["package"])
-    branches = set(own["driver_branches"])
+    branches = {branch for branch, row in own["drivers"].items() if "flavours" not in row}
     asked = [version for version in versions if version.split(".")[0] in branches]
     for version in asked:
         pins = {"driver_source": "distribution", "driver_flavour": flavour, "driver_version": version}

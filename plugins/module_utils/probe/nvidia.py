@@ -18,11 +18,13 @@ LIBRARY_FOLDERS = (
     "/usr/lib64/nvidia",
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu/nvidia/current",
+    "/usr/lib/x86_64-linux-gnu/nvidia/tesla-535",
+    "/usr/lib/x86_64-linux-gnu/nvidia/tesla-470",
     "/usr/lib/aarch64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu/nvidia/current",
 )
-# Debian builds nvidia-current.ko; modprobe loads it if asked for nvidia (nvidia-modprobe.conf).
-MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open")
+# Debian builds nvidia-current.ko; modprobe loads it if asked for nvidia (nvidia-modprobe.conf). Then older branches.
+MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open", "nvidia-tesla-535", "nvidia-tesla-470")
 # Its scriptlet sets this argument for every kernel, and hides it if that fails.
 BLOCKING_PACKAGE = "nvidia-kmod-common"
 BLOCKING_ARGUMENT = "rd.driver.blacklist"

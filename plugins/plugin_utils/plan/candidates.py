@@ -30,6 +30,10 @@ PINS = collections.OrderedDict(
 )
 # A pin of these may name a series: cuda "12" or pytorch "2.14" mean the newest of the series that fits.
 SERIES_PINS = ("cuda", "cudnn", "nccl", "pytorch", "tensorflow")
+# The value of the pin `cuda` for a node without a toolkit: the wheels bring their own CUDA.
+NO_TOOLKIT = "none"
+# Parts that belong to a toolkit, and are not planned without one.
+TOOLKIT_KINDS = ("cuda", "cudnn", "nccl")
 # In a profile: this version or a newer one.
 AT_LEAST = ">="
 # Parts of a plan in the order in which they are chosen: an earlier one gets its best value at the cost of a later one.
@@ -122,6 +126,9 @@ def _drivers(matrix: dict[str, Any], exact_version: str, family: str | None) -> 
                     # What is doubted of a branch is whether NVIDIA's repositories have it.
                     doubt = row.get("unverified", "") if source == NVIDIA else ""
                     row_here = dict(row, place=place, doubt=doubt, **details)
+                    if place.get("maintained"):
+                        # Whoever has it goes on with it: that NVIDIA has ended the branch is a fact of another source.
+                        row_here.update(status="maintained", eol="")
                     doubt = doubt_of_release(matrix, version) if version else ""
                     if doubt:
                         row_here.update(verified=False, unverified=doubt, doubt=doubt)
@@ -135,14 +142,17 @@ def _places(matrix: dict[str, Any], family: str | None, branch: str, flavour: st
     label   for sentences          rank  lower is preferred
     family  of a distribution's own archive: the only family that has it
     holds   `{kind: versions}`, a missing kind is unlimited
+    maintained, version  of an archive's driver, as far as they are known
     """
     places = [(NVIDIA, {"label": "", "title": NVIDIA_TITLE, "rank": 1, "holds": {}})]
     archive = matrix["os_families"].get(family, {}).get("distribution")
-    if archive and branch in archive["driver_branches"] and flavour in archive["flavours"]:
+    own = archive["drivers"].get(branch) if archive else None
+    if archive and own is not None and flavour in own.get("flavours", archive["flavours"]):
         label, rank = " from " + archive["title"], 0 if archive["preferred"] else 2
         holds = {"cuda": sorted(archive["cuda"]), "cudnn": sorted(archive["cudnn"]), "nccl": []}
         place = {"label": label, "title": archive["title"], "rank": rank, "family": family, "holds": holds}
-        places.append((DISTRIBUTION, place))
+        known = {name: own[name] for name in ("version", "maintained") if name in own}
+        places.append((DISTRIBUTION, {**place, **known}))
     return places
 
 
@@ -151,9 +161,9 @@ def _cudas(matrix: dict[str, Any], family: str | None) -> list[Candidate]:
     archive = matrix["os_families"].get(family, {}).get("distribution") or {
         "cuda": {},
         "title": "",
-        "driver_branches": [],
+        "drivers": {},
     }
-    place = {"source": DISTRIBUTION, "family": family, "branches": archive["driver_branches"]}
+    place = {"source": DISTRIBUTION, "family": family, "branches": sorted(archive["drivers"])}
     nvidia = {"source": NVIDIA}
     found = []
     for version, row in sorted(matrix["cuda"].items()):

@@ -57,7 +57,7 @@ def driver_of(
         "components": list(archive["components"]) if archive else [],
         "preference": _preference(family, branch, version),
         "stream": driver.row["stream"] if has_streams(family) else "",
-        "module": flavour["module"],
+        "module": flavour["module"].format(branch=branch),
         "version": version,
         "present": present,
         "packages": at_version(family, install, version, "" if has_streams(family) else branch) + beside,

@@ -15,7 +15,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
     version_key,
 )
 
-from .candidates import AT_LEAST, CPU_BUILD, PINS, Candidate, accepts, pin_label
+from .candidates import AT_LEAST, CPU_BUILD, PINS, TOOLKIT_KINDS, Candidate, accepts, pin_label
 from .clash import conflict
 from .driver_packages import boot_kernels
 from .kernels.names import kernels_of, unknown_kernels
@@ -99,6 +99,21 @@ def _is_known(name: str, value: str, candidates: dict[str, list[Candidate]]) -> 
         for group in candidates.values()
         for candidate in group
     )
+
+
+def without_toolkit(pins: dict[str, str]) -> list[dict[str, Any]]:
+    """Conflicts of a node without a toolkit with pins of what belongs to one."""
+    named = [name for name in TOOLKIT_KINDS if name in pins and name != "cuda"]
+    titles = {"cudnn": "cuDNN", "nccl": "NCCL"}
+    text = "{} of the node belongs to a toolkit, and {} leaves that out: the wheels bring their own. Set one of them"
+    return [
+        conflict(
+            text.format(titles[name], pin_label("cuda", pins["cuda"])) + ".",
+            [pin_label("cuda", pins["cuda"]), pin_label(name, pins[name])],
+            [{name: ""}, {"cuda": ""}],
+        )
+        for name in named
+    ]
 
 
 def find_release(matrix: dict[str, Any], host: dict[str, Any]) -> dict[str, Any] | None:

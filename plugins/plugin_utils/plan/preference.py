@@ -25,8 +25,11 @@ def preference(candidate: Candidate, chosen: dict[str, Candidate], as_of: str, m
         branch = int(candidate.pins["driver_branch"])
         not_preferred = candidate.pins["driver_flavour"] != row["preferred_flavour"]
         exact = bool(candidate.pins["driver_version"])
-        short = bool(short_support(row, as_of, margin))
-        return (has_ended(row, as_of), short, unverified, exact, -branch, not_preferred, row["place"]["rank"])
+        ended = has_ended(row, as_of)
+        short = not ended and bool(short_support(row, as_of, margin))
+        # Of those that have ended, the one that was updated last: its known holes are fewer.
+        last = -int(row["eol"].replace("-", "") or 0) if ended else 0
+        return (ended, short, unverified and not ended, last, exact, -branch, not_preferred, row["place"]["rank"])
     if candidate.kind == "python":
         return (has_ended(row, as_of), unverified) + _newest_first(candidate.pins["python"])
     if candidate.kind == "cuda":

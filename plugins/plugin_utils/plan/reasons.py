@@ -11,6 +11,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
 
 from ..software.bulletins import shipped
 from .candidates import Candidate, Fact, as_sentence, has_ended, short_support
+from .risks.holes import archive_holes
 from .search import Problem
 
 # After this many days, which is two releases of PyTorch, there is a warning about the matrix.
@@ -96,6 +97,8 @@ def find_warnings(
     for candidate in answer.values():
         found += _row_warnings(as_sentence(candidate.label), candidate.row, as_of)
     if "driver" in answer:
+        found += archive_holes(answer["driver"], as_of)
+    if "driver" in answer:
         found += _support_warnings(answer["driver"], as_of, matrix["support_margin_months"])
         remark = family["driver_packages"][answer["driver"].row["packages"]]["remark"]
         found += [as_sentence(remark)] if remark else []
@@ -105,7 +108,12 @@ def find_warnings(
         if not family["distribution"] and not family["cuda_repository"]["key_fingerprint"]:
             text = "No fingerprint of {key_url} is known here: system_driver_repository_key_fingerprint must give it"
             found.append(text.format(**family["cuda_repository"]))
-        found += _cuda_warnings(answer["driver"], answer["cuda"], answer["pytorch"])
+        if "cuda" in answer:
+            found += _cuda_warnings(answer["driver"], answer["cuda"], answer["pytorch"])
+        else:
+            found.append(
+                "No toolkit is planned: the wheels bring their own CUDA, and extensions cannot be compiled here"
+            )
     if "tensorflow" in answer:
         found += _tensorflow_warnings(answer["pytorch"], answer["tensorflow"])
     return found
@@ -149,6 +157,12 @@ def _row_warnings(label: str, row: dict[str, Any], as_of: str) -> list[str]:
         # Without the paid extension, updates ended even earlier.
         which = " " + row["eol_of"] if row.get("eol_of") else ""
         since = " since " + row["eol"] if row["eol"] else " for long"
+        place = row.get("place", {})
+        if place.get("family"):
+            # That NVIDIA has ended a branch says nothing about who else goes on with it.
+            known = {False: f"and {place['title']} stays at {place.get('version')}"}
+            other = f"and whether {place['title']} goes on with it is not known here"
+            since = f" from NVIDIA{since}, {known.get(place.get('maintained'), other)}"
         found.append(f"{label} has had no updates{since}{which}")
     doubt = "" if row["verified"] else row.get("doubt", row["unverified"])
     if doubt:

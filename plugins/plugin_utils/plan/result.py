@@ -8,6 +8,7 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
 from .candidates import CPU_BUILD, DISTRIBUTION, KINDS, Candidate, Fact
+from .risks.compilers import HostCompiler, compiler_warnings, host_compiler
 from .driver_packages import driver_of, guards_of, kernel_of, kernel_warnings, platform_plan
 from .input import only_planned
 from .platforms import names_of_all_branches, parts_of, platform_warnings
@@ -46,7 +47,10 @@ def describe(
     plan["platform"] = platform_plan(family, host, driver, parts)
     plan["guards"] = guards_of(family, host, answer.get("driver"))
     plan["kernel"] = kernel_of(matrix, family, host, answer.get("driver"))
-    plan["cuda"] = _cuda(family, answer.get("cuda"))
+    compiler = (
+        host_compiler(family, release, answer.get("cuda"), answer["pytorch"]) if driver else HostCompiler([], "", "")
+    )
+    plan["cuda"] = _cuda(family, answer.get("cuda"), compiler)
     plan["cudnn"] = _cudnn(family, answer.get("cudnn"))
     plan["nccl"] = _nccl(family, answer.get("nccl"))
     plan["dcgm"] = _dcgm(matrix, family, facts, answer.get("driver"))
@@ -77,6 +81,7 @@ def describe(
     plan["containers"] = {"packages": list(family["containers"])}
     plan["because"] = {kind: choice_reason(problem, facts, answer, kind) for kind in KINDS if kind in answer}
     plan["warnings"] = find_warnings(matrix, host.get("today", ""), release, family, answer)
+    plan["warnings"] += compiler_warnings(compiler, answer["pytorch"])
     plan["warnings"] += platform_warnings(matrix, release, host, parts)
     plan["warnings"] += kernel_warnings(matrix, family, host, answer.get("driver"))
     if not plan["pytorch"]["locked"] and not only_planned(matrix, host, release):
@@ -110,7 +115,8 @@ def _family_at_place(family: dict[str, Any], driver: Candidate | None) -> dict[s
     """The family's row with the names of the repository from which the driver comes."""
     if driver is None or driver.pins["driver_source"] != DISTRIBUTION:
         return dict(family, distribution=None)
-    return dict(family, **dict(family["distribution"], distribution=family["distribution"], source=family["source"]))
+    archive = dict(family["distribution"], **family["distribution"]["drivers"][driver.pins["driver_branch"]])
+    return dict(family, **dict(archive, distribution=archive, source=family["source"]))
 
 
 def lock_name(python: str, pytorch: str, build: str, tensorflow: str = "") -> str:
@@ -132,18 +138,19 @@ def requirements(plan: dict[str, Any], packages: list[str], environment_packages
     return lines + list(packages) + list(environment_packages)
 
 
-def _cuda(family: dict[str, Any], cuda: Candidate | None) -> dict[str, Any]:
+def _cuda(family: dict[str, Any], cuda: Candidate | None, compiler: HostCompiler) -> dict[str, Any]:
     if cuda is None:
-        return {"version": "", "package": "", "compiler": [], "prefix": "", "link": ""}
+        return {"version": "", "package": "", "compiler": [], "host_compiler": "", "prefix": "", "link": ""}
     version = cuda.pins["cuda"]
     if family["distribution"]:
         # In the system's own folders, where a link to them would make searches of /usr/local circular.
-        names = {"package": family["cuda"][version], "compiler": list(family["cuda_compiler"])}
+        names = {"package": family["cuda"][version], "compiler": list(family["cuda_compiler"]), "host_compiler": ""}
         return dict(names, version=version, prefix=family["cuda_prefix"], link="")
     package = family["cuda_package_prefix"] + version.replace(".", "-")
     prefix = family["cuda_prefix"] + version
-    # NVIDIA's packages themselves require a compiler.
-    return {"version": version, "package": package, "compiler": [], "prefix": prefix, "link": "/usr/local/cuda"}
+    # NVIDIA's packages themselves require a compiler, which may not be one that PyTorch's extensions need.
+    names = {"package": package, "compiler": compiler.packages, "host_compiler": compiler.executable}
+    return dict(names, version=version, prefix=prefix, link="/usr/local/cuda")
 
 
 def _cudnn(family: dict[str, Any], cudnn: Candidate | None) -> dict[str, Any]:

@@ -91,6 +91,10 @@ class Rules:
         family = self.matrix["os_families"][release["family"]]
         if candidate.kind == "python" and candidate.pins["python"] not in release["pythons"]:
             return f"{_title(release)} has no {candidate.label}: it has {', '.join(release['pythons'])}"
+        if candidate.kind == "tensorflow" and not release.get("toolkit", True) and not candidate.row["from_pip"]:
+            return (
+                f"{candidate.label} loads CUDA {candidate.row['cuda']} and cuDNN of the node, and no toolkit is planned"
+            )
         archive = candidate.row.get("place", {}).get("family", release["family"])
         if archive != release["family"]:
             return f"{candidate.label} is not for {_title(release)}"

@@ -14,8 +14,10 @@ from .candidates import (
     CPU_BUILD,
     GPU_KINDS,
     KINDS,
+    NO_TOOLKIT,
     ON_DEMAND,
     PINS,
+    TOOLKIT_KINDS,
     Candidate,
     Fact,
     candidates_of_all,
@@ -32,12 +34,13 @@ from .input import (
     profile_pins,
     unknown_pins,
     unsupported_host,
+    without_toolkit,
 )
 from .names import newest_release
 from .platforms import platform_of
 from .result import describe, requirements
 from .rules import Rules
-from .safety import known_holes, wheel_holes
+from .risks.holes import known_holes, wheel_holes
 from .search import Problem
 from .unknown import unknown_value
 from .unlisted import with_unlisted
@@ -59,6 +62,13 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     matrix, pins, warnings = with_unlisted(matrix, pins, PINS)
     profile = pins.pop("profile", matrix["default_profile"])
     held = held_pins(profile_pins(matrix, profile), pins)
+    toolkit = pins.get("cuda") != NO_TOOLKIT
+    if not toolkit:
+        conflicts = without_toolkit(pins)
+        if conflicts:
+            return {"conflicts": conflicts}
+        pins = {name: value for name, value in pins.items() if name not in TOOLKIT_KINDS}
+        held = {name: value for name, value in held.items() if name not in TOOLKIT_KINDS}
     release = find_release(matrix, host)
     candidates = list_candidates(matrix, pins, release["family"] if release else None)
     unknown = unknown_pins(candidates, pins)
@@ -69,13 +79,14 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
 
     gpus, strangers = kinds_of_gpu(matrix, host["gpus"])
     kinds = [kind for kind in KINDS if _is_planned(kind, host, dict(held, **pins))]
+    kinds = [kind for kind in kinds if toolkit or kind not in TOOLKIT_KINDS]
     used = {name for kind in kinds for name in candidates[kind][0].pins}
     unused = [name for name in PINS if name in pins and name not in used]
     facts = [Fact("gpu", "gpu", gpu, f"{gpu.name} ({gpu.architecture})", "") for gpu in gpus]
     facts += [_pin(name, pins[name]) for name in PINS if name in pins and name in used and name not in unknown]
     facts += [_held(profile, name, held[name]) for name in PINS if name in held and name in used]
     # What is available there depends on the processor and on the board of the GPUs, too.
-    facts += [_system(dict(release, machine=host["machine"], platform=platform_of(host)))]
+    facts += [_system(dict(release, machine=host["machine"], platform=platform_of(host), toolkit=toolkit))]
     problem = Problem(Rules(matrix), candidates, kinds)
     answer = problem.best(facts)
 
@@ -86,6 +97,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     if answer is None:
         conflicts += find_conflicts(problem, facts)
     if conflicts or answer is None:
+        conflicts = conflicts if unknown else _offer_no_toolkit(problem, facts, conflicts)
         conflicts = conflicts if unknown else _offer_cpu_build(problem, facts, conflicts)
         conflicts = _offer_other_profile(matrix, host, pins, profile, problem, facts, conflicts)
         return {"conflicts": conflicts if unknown else _name_other_systems(problem, matrix, pins, facts, conflicts)}
@@ -114,6 +126,19 @@ def one_way_out(
     if not together or "conflicts" in solve(matrix, host, dict(pins, **together)):
         return {}
     return together
+
+
+def _offer_no_toolkit(problem: Problem, facts: list[Fact], conflicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The node without a toolkit, where that alone is in the way: wheels bring their own CUDA, and need the driver."""
+    here = next(fact for fact in facts if fact.kind == "os")
+    kept = [fact for fact in facts if fact is not here and fact.name not in TOOLKIT_KINDS]
+    named = any("CUDA" in entry["what"] or "cuDNN" in entry["what"] for entry in conflicts)
+    if len(conflicts) > 1 or "cuda" not in problem.kinds or not named:
+        return conflicts
+    smaller = problem.over(problem.candidates, [kind for kind in problem.kinds if kind not in TOOLKIT_KINDS])
+    if smaller.search([*kept, here._replace(value=dict(here.value, toolkit=False))]) is None:
+        return conflicts
+    return [with_choice(entry, {"cuda": NO_TOOLKIT}) for entry in conflicts]
 
 
 def _offer_cpu_build(problem: Problem, facts: list[Fact], conflicts: list[dict[str, Any]]) -> list[dict[str, Any]]:

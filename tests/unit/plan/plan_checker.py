@@ -45,8 +45,8 @@ FIRST_TOOLKIT |= {"el 9": (11, 7), "el 10": (13, 0)}
 FIRST_IN_REPOSITORY = {"debian 13": 590, "el 9": 515, "el 10": 580}
 # packages.debian.org, packages.ubuntu.com: branches of the driver, toolkit, and cuDNN for it (NVIDIA's wheel on PyPI).
 ARCHIVES = {
-    "debian 12": ({535}, (11, 8), {(9, 10, 2)}),
-    "debian 13": ({550}, (12, 4), {(9, 10, 2)}),
+    "debian 12": ({470, 535}, (11, 8), {(9, 10, 2)}),
+    "debian 13": ({535, 550}, (12, 4), {(9, 10, 2)}),
     "ubuntu 22.04": ({470, 535, 570, 580}, (11, 5), {(8, 5, 0)}),
     "ubuntu 24.04": ({470, 535, 570, 580}, (12, 0), {(9, 10, 2)}),
 }

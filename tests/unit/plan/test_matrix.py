@@ -13,7 +13,7 @@ import pytest
 import yaml
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import PINS, build_cuda
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.reasons import TABLES
-from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.safety import SEVERITIES
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.risks.holes import SEVERITIES
 from ansible_collections.gpuwright.node.plugins.plugin_utils.software import bulletins
 from conftest import REPOSITORY
 from gpuwright.gpu.platforms import PARTS

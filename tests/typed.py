@@ -25,6 +25,7 @@ ALONE = (
     "container",
     "cores",
     "deep",
+    "digits",
     "faults",
     "gpu",
     "guards",

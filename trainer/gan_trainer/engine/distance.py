@@ -23,6 +23,7 @@ from ..config import Config
 from ..data.loader import make_dataset
 from ..inference.fid import FeatureNetwork
 from ..inference.trained import images_of, make_noise
+from ..models.averaging import MARK
 from ..runs.checkpoint import CheckpointError, check_sums, save_best
 from ..runs.samples import grid_batch
 from ..safe_files import open_own
@@ -144,7 +145,7 @@ class Distance:
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         if value < self.best:
-            state: dict[str, Any] = {"average": average.state_dict(), "config": asdict(self.config)}
+            state: dict[str, Any] = {"average": average.state_dict(), "config": asdict(self.config), MARK: "own"}
             save_best(self.folder / BEST, {**state, "step": step, "distance": value, "kind": self.kind})
             self.best = value
         return value

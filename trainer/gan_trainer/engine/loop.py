@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Callable
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from ..config import Config
 from ..data.prefetch import normalise
+from ..models.averaging import averaged_copy, copy_buffers, estimate_statistics, moves_in_passes
 from ..models.networks import update_average
 from ..own import OwnError
 from ..parallel.distributed import ALONE, Ranks, data_parallel, gradients_stay_local
@@ -37,7 +37,9 @@ class Trainer:
         self.layout = torch.channels_last if config.channels_last and self.on_gpu else torch.contiguous_format
         self.task = make_task(config)
         self.networks = {name: self.place(network) for name, network in build_checked(self.task).items()}
-        self.average = copy.deepcopy(self.networks[self.task.averaged]).eval().requires_grad_(False)
+        # Use `average`, whose statistics are its own.
+        self.moving = averaged_copy(self.networks[self.task.averaged])
+        self.moved = False
         self.statistics_kept = [RunningStatistics(network) for network in self.networks.values()]
         # On which steps are recorded (cuda_graphs.py).
         self.stream = torch.cuda.Stream(device) if config.cuda_graphs and self.on_gpu else None
@@ -96,7 +98,25 @@ class Trainer:
         self.update(batch, self.task.is_rare(self.steps_done))
         self.task.after(self.steps_done, self.ranks.mean_on_device)
         # Not in a recorded graph: the decay may follow the step.
-        update_average(self.average, self.networks[self.task.averaged], average_decay(self.config, self.steps_done))
+        update_average(self.moving, self.networks[self.task.averaged], average_decay(self.config, self.steps_done))
+        self.moved = True
+
+    @property
+    def average(self) -> nn.Module:
+        """The averaged network as it draws now. The first to ask after a step waits for its statistics (averaging.py),
+        so that nothing can be drawn, measured or saved without them."""
+        if self.moved:
+            model = self.networks[self.task.averaged]
+            moves = moves_in_passes(self.moving, model)
+            copy_buffers(self.moving, model)
+            if moves:
+                labels = self.last_batch.get("labels") if self.last_batch else None
+                if labels is None and self.config.classes:
+                    labels = torch.arange(self.config.classes)
+                sampler, batch = self.task.sampler(self.moving), self.config.batch_size // self.config.accumulate
+                estimate_statistics(self.moving, sampler, self.task.noise_shape(), labels, batch, self.config.seed)
+            self.moved = False
+        return self.moving
 
     def burn_in(self) -> None:
         """Everything else that changes during the burn-in; afterwards it stays as it is."""

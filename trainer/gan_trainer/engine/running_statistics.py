@@ -2,7 +2,8 @@
 """Batch norm's running statistics, protected from a step whose numbers went wrong.
 
 Training itself never reads them, so the losses do not show that one infinite activation has made them permanently
-infinite; but the averaged generator draws with them.
+infinite. The averaged generator has statistics of its own (averaging.py); whoever uses a network of a checkpoint as it
+is draws or judges with these.
 """
 
 from __future__ import annotations

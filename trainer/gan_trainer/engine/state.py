@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..models.averaging import MARK
 from .loop import Trainer
 from .running_statistics import repair
 
@@ -26,6 +27,7 @@ def capture_state(trainer: Trainer) -> dict[str, Any]:
     state["random"] = {"noise": trainer.noise.get_state(), "cpu": torch.get_rng_state()}
     if trainer.on_gpu:
         state["random"]["gpu"] = torch.cuda.get_rng_state(trainer.device)
+    state[MARK] = "own"
     state.update(step=trainer.steps_done, steps_at_restart=trainer.steps_at_restart, config=asdict(trainer.config))
     return state
 
@@ -44,6 +46,8 @@ def restore_state(trainer: Trainer, state: dict[str, Any]) -> None:
         repair(name, network)
     for statistics in trainer.statistics_kept:
         statistics.remember()
+    # A run of an earlier release: estimated before the next use.
+    trainer.moved = MARK not in state
     for name, tensor in state["watch"].items():
         getattr(trainer.watch, name).copy_(tensor)
     own = trainer.task.state()

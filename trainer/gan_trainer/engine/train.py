@@ -18,6 +18,7 @@ from ..data import census
 from ..data.loader import make_dataset, open_loader
 from ..data.prefetch import Prefetcher
 from ..errors import UserError
+from ..models.averaging import MARK, has_statistics
 from ..parallel.distributed import Ranks, join
 from ..precision import Precision, choose_precision
 from ..runs.checkpoint import CHECKPOINTS, CheckpointError, list_checkpoints, load_newest
@@ -37,6 +38,11 @@ from .stability import TrainingError
 from .state import restore_state
 
 LARGEST_BATCH = 65_536
+
+EARLIER = (
+    "this run was begun by an earlier release, which drew the averaged generator with another network's batch-norm "
+    "statistics; from here on it has its own, so pictures and distances from before do not compare with those to come"
+)
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -93,6 +99,7 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
         if state:
             restore_state(trainer, state)
         reporter = None
+        earlier = [EARLIER] if state and MARK not in state and has_statistics(trainer.moving) else []
         if run:
             run.begin(config, trainer.steps_done)
             if trainer.steps_done >= config.steps:
@@ -100,7 +107,7 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
             else:
                 reporter = Reporter(folder, config, trainer.steps_done, trainer.task.shown_always())
                 stack.callback(reporter.close)
-                introduce(reporter, trainer, [*holds, *([drift] if drift else [])], resumed=bool(state))
+                introduce(reporter, trainer, [*holds, *([drift] if drift else []), *earlier], resumed=bool(state))
         if trainer.steps_done < config.steps:
             profiler = (
                 stack.enter_context(StepProfiler(folder / "profile", trainer.on_gpu)) if profile and run else None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
@@ -11,9 +12,15 @@ import torch
 from torch import Tensor
 
 from ..config import Config, ConfigError, make_config
+from ..models.averaging import MARK, estimate_statistics, has_statistics
 from ..runs.checkpoint import CheckpointError, load_checkpoint
 from ..runs.samples import sizes, to_uint8
 from ..tasks import make_task
+
+EARLIER = (
+    "was saved by an earlier release, with the batch-norm statistics of the network in training; they are estimated "
+    "anew for the averaged one, which takes a moment"
+)
 
 
 class Trained(NamedTuple):
@@ -47,6 +54,10 @@ def load_trained(folder: str | Path, file: str | Path | None = None) -> Trained:
     except (ConfigError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{file or folder}: is not a checkpoint of this release: {error}") from error
     generator = task.sampler(network).eval().requires_grad_(False)
+    if MARK not in state and has_statistics(network):
+        print(f"train-gan: {file or folder}: step {state['step']} {EARLIER}", file=sys.stderr, flush=True)
+        labels = torch.arange(config.classes) if config.classes else None
+        estimate_statistics(network, generator, task.noise_shape(), labels, config.batch_size, config.seed)
     return Trained(generator, config, state["step"], task.noise_shape())
 
 

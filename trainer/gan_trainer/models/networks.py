@@ -89,7 +89,7 @@ def widths(image_size: int, channels: int, last: int) -> list[int]:
 class Stages(nn.Sequential):
     """A sequence with activation checkpointing: where `recompute` is set, only what lies between two stages is kept for
     the backward pass, and a stage runs again when its gradients are wanted. Batch norm then counts a batch twice in its
-    running statistics; the averaged generator alone uses these."""
+    running statistics, with which nothing is drawn (averaging.py)."""
 
     recompute = False
 
@@ -280,7 +280,5 @@ def initialise_residual(network: nn.Module) -> None:
 
 @torch.no_grad()
 def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
-    """Move an averaged copy (EMA) of the model: parameters by the decay, batch-norm statistics as they are."""
+    """Move the parameters of an averaged copy (EMA) towards the model's; its statistics: averaging.py."""
     torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), 1.0 - decay)
-    for mean, value in zip(average.buffers(), model.buffers()):
-        mean.copy_(value)

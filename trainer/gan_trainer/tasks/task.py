@@ -24,7 +24,18 @@ Batch = Dict[str, Tensor]
 Losses = Tuple[Tensor, Mapping[str, Tensor]]
 
 # Anything else in a checkpoint.
-RESERVED = {"average", "scaler", "watch", "schedule", "random", "step", "steps_at_restart", "config", "task"}
+RESERVED = {
+    "average",
+    "average_statistics",
+    "scaler",
+    "watch",
+    "schedule",
+    "random",
+    "step",
+    "steps_at_restart",
+    "config",
+    "task",
+}
 
 
 class Part(NamedTuple):

@@ -139,7 +139,6 @@ def test_statistics_of_a_good_step_are_kept_to_the_last_bit() -> None:
     trainer = trainer_of("dcgan")
     # PyTorch types the parts of a network as Tensor or Module.
     generator: Any = trainer.networks["generator"]
-    average: Any = trainer.average
     kept = generator.stages[0][1]
     inputs: list[torch.Tensor] = []
     handle = kept.register_forward_pre_hook(lambda module, arguments: inputs.append(arguments[0].detach().clone()))
@@ -150,7 +149,6 @@ def test_statistics_of_a_good_step_are_kept_to_the_last_bit() -> None:
         reference(batch)
     assert torch.equal(kept.running_mean, reference.running_mean)
     assert torch.equal(kept.running_var, reference.running_var)
-    assert torch.equal(average.stages[0][1].running_var, reference.running_var)
 
 
 def test_a_resumed_run_guards_its_own_statistics() -> None:

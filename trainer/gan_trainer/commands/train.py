@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         *("--resume",),
         choices=("auto", "changed", "never"),
         default="auto",
-        help="auto resumes from the newest checkpoint in run_dir and refuses a changed experiment (loss, seed ...), "
+        help="auto resumes from the newest checkpoint in run_dir and refuses a changed experiment (loss, seed, data ...), "
         "changed resumes that too, never refuses a run_dir that has a checkpoint (default: auto)",
     )
     parser.add_argument(

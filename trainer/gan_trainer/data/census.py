@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 from collections import Counter
 from pathlib import Path
+from typing import Any, Iterable, NamedTuple
 
 from PIL import Image
 
@@ -20,15 +22,34 @@ LOOKED_AT = 500
 KINDS_NAMED = 5
 
 
+class Census(NamedTuple):
+    """What `data` contains.
+
+    lines    for people
+    content  what a resumed run compares (runs/drift.py), in plain values: the number of `images` or shards, a digest of
+             their list (`files`) and how many images each of the `classes` has, where these are known
+    """
+
+    lines: list[str]
+    content: dict[str, Any]
+
+
 def describe(config: Config) -> list[str]:
     """What `data` contains, one line each; DataError if there is nothing to train on."""
+    return take(config).lines
+
+
+def take(config: Config) -> Census:
+    """Look at the data; DataError if there is nothing to train on."""
     if config.data == "synthetic":
-        return [
+        line = (
             f"data: synthetic, {config.synthetic_images} made-up discs that test the machine and teach nothing; "
             "for your own pictures set data to a folder of images"
-        ]
+        )
+        return Census([line], {})
     if is_own(config.data):
-        return [f"data: {len(OwnImages(config))} images from {config.data}"]
+        count = len(OwnImages(config))
+        return Census([f"data: {count} images from {config.data}"], {"images": count})
     if config.data.endswith(".tar"):
         # Imported here, since no other kind of data needs this library.
         from .shards import list_shards
@@ -36,19 +57,33 @@ def describe(config: Config) -> list[str]:
         shards = list_shards(config.data)
         local = [Path(name) for name in shards if "://" not in name]
         size = sum(path.stat().st_size for path in local) / 1e9
-        return [f"data: {len(shards)} tar shards" + (f", {size:.2f} GB" if len(local) == len(shards) else "")]
-    listing = FolderImages(config.data, config.image_size, config.max_bad_images).listing
-    classes = []
-    if config.classes:
-        given = (config.image_size, config.max_bad_images, config.background, config.classes)
-        names = LabelledImages(config.data, *given).names
-        classes = ["data: classes: " + ", ".join(f"{number} {name}" for number, name in enumerate(names))]
+        line = f"data: {len(shards)} tar shards" + (f", {size:.2f} GB" if len(local) == len(shards) else "")
+        # A local shard that was written anew has another size.
+        sizes = {name: Path(name).stat().st_size for name in map(str, local)}
+        listed = (f"{Path(name).name} {sizes.get(name, '')}" for name in shards)
+        return Census([line], {"images": None, "shards": len(shards), "files": digest(listed)})
+    given = (config.data, config.image_size, config.max_bad_images, config.background)
+    images = LabelledImages(*given, config.classes) if config.classes else FolderImages(*given)
+    listing, classes, content = images.listing, [], {"images": len(images)}
+    content["files"] = digest(path.relative_to(config.data).as_posix() for path in listing.files)
+    if isinstance(images, LabelledImages):
+        classes = ["data: classes: " + ", ".join(f"{number} {name}" for number, name in enumerate(images.names))]
+        counts = Counter(images.labels)
+        content["classes"] = {name: counts[number] for number, name in enumerate(images.names)}
     kinds = counted(Counter(path.suffix.lower()[1:] for path in listing.files))
     followed = f", {listing.links} linked folder(s) followed" if listing.links else ""
     lines = [f"data: {len(listing.files)} images in {config.data} ({kinds}){followed}"]
     if listing.left_out:
         lines.append(f"data: left out: {counted(listing.left_out)}; images end in {', '.join(SUFFIXES)}")
-    return lines + classes + look(listing.files, config)
+    return Census(lines + classes + look(listing.files, config), content)
+
+
+def digest(names: Iterable[str]) -> str:
+    """Of a list, in its order. A name may have bytes that are no text."""
+    found = hashlib.sha256()
+    for name in names:
+        found.update(name.encode("utf-8", "surrogateescape") + b"\0")
+    return found.hexdigest()
 
 
 def look(files: list[Path], config: Config) -> list[str]:

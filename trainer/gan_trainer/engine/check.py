@@ -24,7 +24,7 @@ def check(config: Config, resume: str, processes: int) -> list[str]:
     if faults:
         raise ConfigError("\n".join(faults))
     choose_precision(config.precision, torch.cuda.get_device_capability(device) if on_gpu else None)
-    lines = census.describe(config)
+    lines, content = census.take(config)
     if not config.auto_batch:
         check_parts(config, processes)
     elif not on_gpu:
@@ -32,5 +32,5 @@ def check(config: Config, resume: str, processes: int) -> list[str]:
     build_checked(make_task(config))
     state, _passed_over = newest_state(Path(config.run_dir), resume)
     if state:
-        check_drift(state["config"], config, resume == "changed")
+        check_drift(state["config"], config, resume == "changed", state.get("census"), content)
     return lines

@@ -56,6 +56,8 @@ class Trainer:
         # What was asked for and does not run, and why: by "torch.compile" and "CUDA graphs" (speed_up.py).
         self.ran_without: dict[str, str] = {}
         self.watch, self.memory = Watch(device, self.task.shown, self.task.rarely_shown), MemoryReport(device)
+        # What the data contain, for the checkpoint (census.py).
+        self.census: dict[str, Any] = {}
         self.steps_done, self.steps_at_restart, self.bad_steps, self.lr_cut = 0, 0, 0, 1.0
         self.last_batch: Batch | None = None
         self.memory.note("networks")

@@ -27,7 +27,7 @@ def capture_state(trainer: Trainer) -> dict[str, Any]:
     state["random"] = {"noise": trainer.noise.get_state(), "cpu": torch.get_rng_state()}
     if trainer.on_gpu:
         state["random"]["gpu"] = torch.cuda.get_rng_state(trainer.device)
-    state[MARK] = "own"
+    state.update({MARK: "own", "census": trainer.census})
     state.update(step=trainer.steps_done, steps_at_restart=trainer.steps_at_restart, config=asdict(trainer.config))
     return state
 

@@ -22,7 +22,7 @@ from ..models.averaging import MARK, has_statistics
 from ..parallel.distributed import Ranks, join
 from ..precision import Precision, choose_precision
 from ..runs.checkpoint import CHECKPOINTS, CheckpointError, list_checkpoints, load_newest
-from ..runs.drift import check_drift
+from ..runs.drift import check_drift, saved_config
 from ..runs.folder import RunFolder
 from ..runs.reporting import Reporter
 from ..safe_files import replace_text
@@ -33,6 +33,7 @@ from .loop import Trainer
 from .memory import use_expandable_segments
 from .profiling import StepProfiler
 from .record import Record
+from .schedule import learning_rate
 from .speed_up import slow_down, speed_up
 from .stability import TrainingError
 from .state import restore_state
@@ -85,21 +86,25 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
         precision = choose_precision(config.precision, capability)
         folder = Path(config.run_dir)
         # Wrong data is reported before anything is built, and leaves no folder behind.
-        holds = census.describe(config) if ranks.first else []
+        holds = census.take(config) if ranks.first else census.Census([], {})
         # Only the first rank holds the folder, reads its checkpoint for all, and prints.
         run = stack.enter_context(RunFolder(folder, config)) if ranks.first else None
         newest: dict[str, Any] | None = None
         if run:
             newest, run.passed_over = newest_state(folder, resume)
         state = ranks.agree(newest)
-        drift = check_drift(state["config"], config, resume == "changed") if state else ""
+        content = ranks.agree(holds.content)
+        drift = check_drift(state["config"], config, resume == "changed", state.get("census"), content) if state else ""
         config = settle_batch(config, state, device, precision, ranks)
         trainer = Trainer(config, device, precision, ranks)
         stack.callback(slow_down, trainer)
+        trainer.census = content
         if state:
             restore_state(trainer, state)
         reporter = None
-        earlier = [EARLIER] if state and MARK not in state and has_statistics(trainer.moving) else []
+        changes = rate_change(state, config) if state else []
+        if state and MARK not in state and has_statistics(trainer.moving):
+            changes.append(EARLIER)
         if run:
             run.begin(config, trainer.steps_done)
             if trainer.steps_done >= config.steps:
@@ -107,13 +112,22 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
             else:
                 reporter = Reporter(folder, config, trainer.steps_done, trainer.task.shown_always())
                 stack.callback(reporter.close)
-                introduce(reporter, trainer, [*holds, *([drift] if drift else []), *earlier], resumed=bool(state))
+                introduce(reporter, trainer, [*holds.lines, *([drift] if drift else []), *changes], resumed=bool(state))
         if trainer.steps_done < config.steps:
             profiler = (
                 stack.enter_context(StepProfiler(folder / "profile", trainer.on_gpu)) if profile and run else None
             )
             return run_steps(trainer, run, reporter, profiler)
         return False
+
+
+def rate_change(state: dict[str, Any], config: Config) -> list[str]:
+    """A line if the next step's learning rate is not the one that the run so far would have had, by whatever keys."""
+    old, step = saved_config(state["config"]), state["step"] + 1
+    before, now = (learning_rate(one, one.lr_generator, step) for one in (old, config))
+    if abs(now / before - 1.0) < 0.01:
+        return []
+    return [f"the learning rate of step {step} is {now:.3g}, {now / before:.3g} times that of the run so far"]
 
 
 def newest_state(folder: Path, resume: str) -> tuple[dict[str, Any] | None, set[Path]]:

@@ -27,6 +27,7 @@ Losses = Tuple[Tensor, Mapping[str, Tensor]]
 RESERVED = {
     "average",
     "average_statistics",
+    "census",
     "scaler",
     "watch",
     "schedule",

@@ -11,12 +11,12 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "tests/fleet"), str(REPOSITORY / "tests/node_library")]
+sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tests/fleet"), str(REPOSITORY / "tests/node_library")]
 fleet_base = importlib.import_module("gpuwright_fleet.base")
 paths = importlib.import_module("gpuwright_fleet.paths")
 podman = importlib.import_module("gpuwright_fleet.podman").podman
@@ -70,6 +70,8 @@ CONFIGURATION = f"""\
 {COMMON}SlurmctldHost=controller
 ReturnToService=2
 NodeName={",".join(NODES)} CPUs=1 State=UNKNOWN
+# More tasks than processors, as a trial of what has a processor for each.
+PartitionName=shared Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=FORCE:2
 """
 
 
@@ -99,6 +101,13 @@ def image() -> str:
     return tag
 
 
+def trainer() -> list[str | Path]:
+    """The trainer and its environment with PyTorch for CPUs, which containers of Debian 12 can use as it is."""
+    python = importlib.import_module("run").trainer_python()
+    assert python is not None, "the trainer's environment cannot be made here"
+    return [python.parents[1], REPOSITORY / "trainer"]
+
+
 def wait_for(question: Callable[[], Any], what: str, seconds: float = 60) -> Any:
     """The first answer that is true; AssertionError, with what was waited for, after so many seconds."""
     end = time.monotonic() + seconds
@@ -123,10 +132,11 @@ def commands_here(folder: Path, container: str) -> Path:
 class Cluster:
     """The containers, and what can be asked of them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, shared: Sequence[str | Path] = ()) -> None:
+        """`shared`: folders of this machine that all have, under the same paths and read-only."""
         # Several runs may stand side by side.
         self.prefix = f"gpuwright-slurm-{os.getpid()}"
-        self.folder = folder
+        self.folder, self.shared = folder, shared
 
     def name(self, host: str) -> str:
         return f"{self.prefix}-{host}"
@@ -138,13 +148,17 @@ class Cluster:
         configuration.chmod(0o644)
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(128))
+        mounts = [word for path in self.shared for word in ("--volume", f"{path}:{path}:ro")]
+        # What the tasks of a job have in common, as a shared file system.
+        (self.folder / "common").mkdir()
+        mounts += ["--volume", f"{self.folder}/common:/common"]
         podman("network", "create", self.prefix)
         for host in ("controller", *NODES):
             podman(
                 "run", "--detach", "--name", self.name(host), "--hostname", host, "--network", self.prefix,
                 "--network-alias", host, "--volume", f"{REPOSITORY}/deploy/slurm:{INSTALLED}/slurm:ro",
                 "--volume", f"{REPOSITORY}/deploy/gate:{INSTALLED}/gate:ro",
-                "--volume", f"{configuration}:/etc/slurm/slurm.conf:ro", "--volume", f"{key}:/munge.key:ro",
+                "--volume", f"{configuration}:/etc/slurm/slurm.conf:ro", "--volume", f"{key}:/munge.key:ro", *mounts,
                 tag, "python3", "-c", FIRST_PROCESS,
             )  # fmt: skip
             self.sh(host, "install -o munge -g munge -m 0400 /munge.key /etc/munge/munge.key")
@@ -226,9 +240,9 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Cluster]:
+def running(folder: Path, shared: Sequence[str | Path] = ()) -> Iterator[Cluster]:
     """A cluster that is there until the block ends, whatever happens in it."""
-    cluster = Cluster(folder)
+    cluster = Cluster(folder, shared)
     try:
         cluster.up()
         yield cluster

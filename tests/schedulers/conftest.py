@@ -17,7 +17,7 @@ def one_cluster() -> Iterator[cluster.Cluster]:
     with tempfile.TemporaryDirectory(prefix="gpuwright-slurm-") as folder:
         # slurm.conf is mounted from here, and munged reads its key as its own user.
         Path(folder).chmod(0o755)
-        with cluster.running(Path(folder)) as made:
+        with cluster.running(Path(folder), cluster.trainer()) as made:
             yield made
 
 

@@ -23,6 +23,14 @@ GPU_RUN = "/usr/local/bin/gpu-run"
 # The services create it, with RuntimeDirectory=.
 LOCKS = "/run/gpuwright-jobs"
 ONE_HOST = "--standalone"
+# What torchrun does with a request to end, where its release knows these settings: it passes SIGUSR1 on, too, by which
+# Slurm announces the end of a job, and waits a little less than the services do (TimeoutStopSec=120) before it kills
+# its processes, whose checkpoint may take longer than its own 30 s. Options in GPU_JOB_TORCHRUN count more.
+# Sources: torch/distributed/run.py (PET_ names the options), torch/distributed/launcher/api.py.
+OF_TORCHRUN = {
+    "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "110",
+    "PET_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1",
+}
 EACH_GPU, SINGLE = "each-gpu", "one"
 ALL, NONE = "all", "none"
 YES, NO = "yes", "no"
@@ -208,7 +216,8 @@ def main(arguments: List[str], environ: Mapping[str, str] = os.environ, root: st
         _say(f"{taken.device} is in use by {taken.holder}; GPU_JOB_GPUS chooses others, GPU_JOB_SHARE=yes shares")
         return EXIT_IN_USE
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if job.gpus == NONE else {}
-    return start(line, {**environ, **hidden}, root, ignored)
+    patience = OF_TORCHRUN if _below_torchrun(job, gpus) else {}
+    return start(line, {**patience, **environ, **hidden}, root, ignored)
 
 
 def _say(message: str) -> None:

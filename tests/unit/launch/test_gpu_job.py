@@ -246,3 +246,17 @@ def test_the_script_starts_the_program(node_python: str, tmp_path: Path) -> None
     script.write_text(text)
     done = subprocess.run(["sh", script, "--help"], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (0, jobs.USAGE, "")
+
+
+def test_torchrun_is_told_to_wait_as_long_as_the_service_and_to_pass_on_what_slurm_sends(service) -> None:
+    """torchrun kills after 30 s of its own what may still save, and dies of SIGUSR1 before its processes hear of it."""
+    unit = (MODULE_UTILS.parents[1] / "roles/model_trainer/templates/gpu-job@.service.j2").read_text()
+    limit = int(unit.partition("\nTimeoutStopSec=")[2].split()[0])
+    assert limit - 20 <= int(jobs.OF_TORCHRUN["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"]) < limit
+    several = service(NAME="a", GPUS="0,1")
+    assert several.started()
+    environment = Path(f"/proc/{several.process.pid}/environ").read_text().split("\0")
+    assert {f"{name}={value}" for name, value in jobs.OF_TORCHRUN.items()} <= set(environment)
+    assert "SIGUSR1" in jobs.OF_TORCHRUN["PET_SIGNALS_TO_HANDLE"].split(",")
+    one = service(NAME="b", GPUS="2")
+    assert one.started() and "PET_SIGNALS" not in Path(f"/proc/{one.process.pid}/environ").read_text()

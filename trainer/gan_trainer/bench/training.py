@@ -157,7 +157,7 @@ def _run_rank(job: Path) -> None:
     use_expandable_segments(os.environ)
     device = choose_device(config.device)
     with join(device.type == "cuda", config.cuda_graphs) as ranks:
-        device = torch.device("cuda", ranks.local_rank) if device.type == "cuda" else device
+        device = torch.device("cuda", ranks.gpu) if device.type == "cuda" else device
         backend = torch.distributed.get_backend() if ranks.world > 1 else "none"
         if ranks.world != given["ranks"] or (device.type == "cuda" and "nccl" not in backend):
             raise NotAsNamed(f"not measured: {ranks.world} of {given['ranks']} processes joined, over {backend}")

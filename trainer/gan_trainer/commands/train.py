@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         *("--resume",),
         choices=("auto", "changed", "never"),
         default="auto",
-        help="auto resumes from the newest checkpoint in run_dir and refuses a changed experiment (loss, seed, data ...), "
+        help="auto resumes from the newest checkpoint in run_dir and refuses a changed experiment, "
         "changed resumes that too, never refuses a run_dir that has a checkpoint (default: auto)",
     )
     parser.add_argument(
@@ -49,6 +49,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def processes_to_come() -> int:
-    """How many gpu-job will start; a start by hand says nothing of it."""
+    """How many gpu-job will start, or a launcher has started; a start by hand says nothing of it."""
+    from ..parallel.launched import find_place
+
     told = os.environ.get("GPU_JOB_RANKS", "")
-    return int(told) if told.isdecimal() and int(told) else 1
+    if told.isdecimal() and int(told):
+        return int(told)
+    place = find_place(os.environ)
+    return place.world if place else 1

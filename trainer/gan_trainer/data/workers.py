@@ -30,10 +30,16 @@ def default_workers(device: torch.device, ranks: Ranks) -> int:
     if device.type != "cuda":
         return count_workers(len(CPUS_AT_START), ranks.local_world)
     own = cpus_near(pci_address(device.index or 0))
-    sharing = sum(cpus_near(pci_address(index)) == own for index in range(ranks.local_world))
+    sharing = sum(cpus_near(pci_address(index)) == own for index in range(min(ranks.local_world, gpus())))
+    # Where each process sees its own GPU alone, the others' places are not known.
+    sharing = ranks.local_world if gpus() < ranks.local_world else sharing
     # A launcher that binds each process has already divided the CPUs.
     bound = not own <= CPUS_AT_START and len(CPUS_AT_START) < (os.cpu_count() or 1)
     return count_workers(len(own & CPUS_AT_START or CPUS_AT_START), 1 if bound else sharing)
+
+
+def gpus() -> int:
+    return torch.cuda.device_count()
 
 
 def pci_address(index: int) -> str:

@@ -77,7 +77,7 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
     """See `train`."""
     with join(device.type == "cuda", config.cuda_graphs) as ranks, ExitStack() as stack:
         if device.type == "cuda":
-            device = torch.device("cuda", ranks.local_rank)
+            device = torch.device("cuda", ranks.gpu)
             torch.cuda.set_device(device)
             faults = impossible_on_gpus(config, ranks.world)
             if faults:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data parallelism under torchrun, on one node or many: NCCL between GPUs, gloo between CPUs.
+"""Data parallelism under torchrun or srun, on one node or many: NCCL between GPUs, gloo between CPUs.
 
-torchrun starts one process for each GPU and passes its rank in environment variables; nothing here starts any.
+The launcher starts one process for each GPU and says in environment variables which (launched.py); nothing here does.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from typing import Any, Iterator, NamedTuple
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
+
+from ..errors import UsageError
+from .launched import START, Place, find_place
 
 # A dead rank shows up as a collective that never ends.
 TIMEOUT = timedelta(minutes=10)
@@ -30,6 +33,8 @@ class Ranks(NamedTuple):
     local_world: int = 1
     # A gloo group beside NCCL, for agreements between the CPUs that do not touch the GPUs' queues.
     hosts: Any = None
+    # The number of this process's GPU among those that it sees.
+    gpu: int = 0
 
     @property
     def first(self) -> bool:
@@ -85,30 +90,50 @@ ALONE = Ranks()
 
 @contextmanager
 def join(on_gpu: bool, graphs: bool = False) -> Iterator[Ranks]:
-    """Join the processes that torchrun started, and leave them at the end; a single process without torchrun.
+    """Join the processes that torchrun or srun started, and leave them at the end; a single process without these.
 
     `graphs`: CUDA graphs will hold NCCL's exchanges. Release the graphs before leaving (cuda_graphs.py): NCCL waits for
-    them to be destroyed.
+    them to be destroyed. Raises UsageError where the launcher says too little.
     """
-    if "WORLD_SIZE" not in os.environ:
+    place = find_place(os.environ)
+    if place is None:
         yield ALONE
         return
-    place = {name: int(os.environ[name.upper()]) for name in ("rank", "local_rank", "local_world_size", "world_size")}
+    gpu = gpu_of(place, torch.cuda.device_count()) if on_gpu else 0
     if on_gpu:
-        torch.cuda.set_device(place["local_rank"])
+        torch.cuda.set_device(gpu)
     if on_gpu and graphs:
         # Read when the group is made. PyTorch asks for it where a backward pass is recorded (notes/cuda.html, "Usage
         # with DistributedDataParallel"). A lost rank still shows in the vote of every step, which goes over gloo.
         os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
-    distributed.init_process_group("nccl" if on_gpu else "gloo", timeout=TIMEOUT)
+    where: dict[str, Any] = {"init_method": place.meet, "rank": place.rank, "world_size": place.world}
+    try:
+        distributed.init_process_group("nccl" if on_gpu else "gloo", timeout=TIMEOUT, **(where if place.meet else {}))
+    except ValueError as error:
+        # MASTER_ADDR or MASTER_PORT is missing, or no number.
+        raise UsageError(f"the processes cannot meet: {' '.join(str(error).split())}; {START}") from error
     try:
         hosts = distributed.new_group(backend="gloo", timeout=TIMEOUT) if on_gpu else None
-        ranks = Ranks(place["rank"], place["world_size"], place["local_rank"], place["local_world_size"], hosts)
+        ranks = Ranks(place.rank, place.world, place.local_rank, place.local_world, hosts, gpu)
         # Gloo connects all pairs when the group is made. A rank that ends meanwhile breaks the group of the others.
         ranks.wait()
         yield ranks
     finally:
         distributed.destroy_process_group()
+
+
+def gpu_of(place: Place, seen: int) -> int:
+    """Which of the GPUs that it sees is this process's: its own where it sees all, the only one where the launcher
+    shows each process one (srun --gpus-per-task). Raises UsageError."""
+    if seen == 1:
+        return 0
+    # None at all is CUDA's own error.
+    if not seen or place.local_rank < seen:
+        return place.local_rank
+    raise UsageError(
+        f"{place.local_world} processes on this host, and this one, number {place.local_rank}, sees {seen} GPUs; start "
+        "one process for each GPU"
+    )
 
 
 def data_parallel(network: nn.Module, ranks: Ranks, stream: Any = None) -> nn.Module:
@@ -123,7 +148,7 @@ def data_parallel(network: nn.Module, ranks: Ranks, stream: Any = None) -> nn.Mo
     with aside(stream):
         made = DistributedDataParallel(
             network,
-            device_ids=[ranks.local_rank] if on_gpu else None,
+            device_ids=[ranks.gpu] if on_gpu else None,
             # Each rank's batch norm has the same weights; its statistics come from sync_batchnorm or stay its own.
             broadcast_buffers=False,
             # Gradients live in the communication buckets instead of being copied there.

@@ -8,11 +8,11 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
 from .candidates import CPU_BUILD, DISTRIBUTION, KINDS, Candidate, Fact
-from .risks.compilers import HostCompiler, compiler_warnings, host_compiler
 from .driver_packages import driver_of, guards_of, kernel_of, kernel_warnings, platform_plan
 from .input import only_planned
 from .platforms import names_of_all_branches, parts_of, platform_warnings
 from .reasons import choice_reason, find_warnings
+from .risks.compilers import HostCompiler, compiler_warnings, host_compiler
 from .rules import fits_dcgm
 from .search import Problem
 

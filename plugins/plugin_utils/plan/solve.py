@@ -39,8 +39,8 @@ from .input import (
 from .names import newest_release
 from .platforms import platform_of
 from .result import describe, requirements
-from .rules import Rules
 from .risks.holes import known_holes, wheel_holes
+from .rules import Rules
 from .search import Problem
 from .unknown import unknown_value
 from .unlisted import with_unlisted

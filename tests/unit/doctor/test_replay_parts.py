@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import tarfile
 import time
 from pathlib import Path
 
 import node_names
 import pytest
+import smi_forms
 from gpuwright.doctor.replay import judge_files as replay
 from gpuwright.verdict.check import FAIL, PASS, UNKNOWN
 
@@ -75,6 +77,10 @@ TWO_PARTS: dict[str, tuple[str | bytes, str]] = {
     "a log indented as a whole": (f"{XML}The log:\n\n    " + BAD_LOG.replace("\n", "\n    "), "kernel.gpu_lost"),
     "a log in a text of Windows": ((XML + BAD_LOG).replace("\n", "\r\n").encode("utf-16"), "kernel.gpu_lost"),
     "a log behind a block of null bytes": (bytes(4096) + BAD_LOG.encode(), "kernel.gpu_lost"),
+    "the text form, then a log": (QUERY + GOOD_LOG, "gpu.recovery_action"),
+    "a log, then the text form": (GOOD_LOG + QUERY, "gpu.recovery_action"),
+    "a table of columns, then a log": (CSV + GOOD_LOG, "driver.ecc"),
+    "an answer, then the table": (XML + TABLE, "driver.ecc"),
     "lines picked without time": (XML + XID_79 + "\n", "kernel.gpu_lost"),
 }  # fmt: skip
 
@@ -87,10 +93,7 @@ def test_every_part_of_a_file_is_judged(tmp_path, name):
 
 
 KNOWN = {
-    "text": (QUERY, "nvidia-smi -q as plain text"),
-    "table": (TABLE, "the table of nvidia-smi"),
-    "csv": (CSV, "CSV of nvidia-smi"),
-    "rows": ("00000000:3B:00.0, 12, 34\n", "CSV of nvidia-smi"),
+    "rows": ("00000000:3B:00.0, 12, 34\n", "CSV of nvidia-smi without its first line"),
     "links": ("GPU 0: Tesla V100 (UUID: GPU-1)\n\t Link 0: Replay Errors: 70000\n", "nvidia-smi nvlink"),
     "dcgmi": ("Successfully ran diagnostic for group.\n| Software | Fail |\n", "dcgmi"),
     "events": ("   1 | 01/05/26 | 10:00:00 | Memory #0x12 | Uncorrectable ECC | Asserted\n", "the server's event log"),
@@ -179,9 +182,9 @@ def test_an_archive_says_that_it_is_to_be_unpacked(tmp_path):
 def test_in_a_folder_too_what_is_known_and_not_judged_leaves_no_pass(tmp_path, capsys):
     (tmp_path / "good.log").write_text(GOOD_LOG)
     assert replay.replay(str(tmp_path)) == 0
-    (tmp_path / "q.txt").write_text(QUERY)
+    (tmp_path / "q.txt").write_text(KNOWN["dcgmi"][0])
     assert replay.replay(str(tmp_path)) == 3
-    assert "nvidia-smi -q as plain text" in capsys.readouterr().out
+    assert "dcgmi" in capsys.readouterr().out
 
 
 def test_a_folder_names_what_it_passes_over(tmp_path, capsys, monkeypatch):
@@ -197,3 +200,75 @@ def test_a_folder_names_what_it_passes_over(tmp_path, capsys, monkeypatch):
     assert replay.replay(str(tmp_path), as_json=True) == 3
     record = json.loads(capsys.readouterr().out)
     assert "more than 1 files" in record["files"][0]["problem"] and len(record["left_out"]) == 2
+
+
+BUG_REPORT = """\
+____________________________________________
+
+Start of NVIDIA bug report log file.  Please include this file, along
+with a detailed description of your problem, when reporting a graphics
+driver bug.
+
+nvidia-bug-report.sh Version: 34275571
+
+Date: Mon Jan  5 10:00:00 UTC 2026
+uname: Linux a5-01 5.14.0-427.el9.x86_64 #1 SMP x86_64 GNU/Linux
+command line flags:
+
+____________________________________________
+
+*** /etc/issue
+*** ls: -rw-r--r-- 1 root root 23 2026-01-05 10:00:00.000000000 +0000 /etc/issue
+\\S
+
+____________________________________________
+
+*** /var/log/Xorg.0.log does not exist
+
+____________________________________________
+
+/usr/bin/lspci -d "10de:*" -v -xxx
+
+3b:00.0 3D controller: NVIDIA Corporation GV100GL [Tesla V100 PCIe 16GB] (rev a1)
+
+____________________________________________
+
+/usr/bin/nvidia-smi --query
+
+{query}
+____________________________________________
+
+/usr/bin/nvidia-smi --query --unit
+
+==============NVSMI LOG==============
+
+Timestamp                                 : Mon Jan  5 10:00:00 2026
+Driver Version                            : 580.95.05
+Attached Units                            : 0
+
+____________________________________________
+
+/usr/bin/dmesg
+
+{log}
+____________________________________________
+
+End of NVIDIA bug report log file.
+"""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_bug_report_is_judged_as_a_whole(tmp_path, packed):
+    query = smi_forms.as_text(XML)
+    bad_query = re.sub(r"(Pending Page Blacklist +): No", r"\1: Yes", query)
+    for text, log, status, check in (
+        (query, GOOD_LOG, 0, ""),
+        (query, BAD_LOG, 1, "kernel.gpu_lost"),
+        (bad_query, GOOD_LOG, 1, "driver.retired_pages"),
+    ):
+        report = BUG_REPORT.format(query=text, log=log)
+        data: str | bytes = gzip.compress(report.encode()) if packed else report
+        found_status, found, shown = replayed(tmp_path, data)
+        assert found_status == status and (not check or check in failing(found)), shown
+        assert "judged: /usr/bin/nvidia-smi --query, " in shown, shown
+        assert "not judged: /etc/issue, /usr/bin/lspci" in shown and "Xorg" not in shown, shown

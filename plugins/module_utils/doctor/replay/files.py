@@ -11,7 +11,7 @@ import zlib
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..bundle.make import MANIFEST
-from .parts import parts_of
+from .parts import CSV_FORM, TABLE_FORM, TEXT_FORM, parts_of
 
 # Above any genuine bundle (20 MB packed, 19 MB unpacked), answer (1 MiB) or log of a boot.
 MOST_BYTES = 32 * 1024 * 1024
@@ -30,6 +30,7 @@ PACKED = {
 }
 
 BUNDLE, XML, LOG, OTHER, DAMAGED = "bundle", "nvidia-smi XML", "kernel log", "not recognised", "damaged"
+FORMS = (TEXT_FORM, CSV_FORM, TABLE_FORM)
 # Something that may tell of a card's health. Beside something that is judged, all is UNKNOWN at best.
 NOT_JUDGED = "not judged"
 
@@ -37,9 +38,9 @@ NOT_JUDGED = "not judged"
 class Piece(NamedTuple):
     """One thing to judge.
 
-    kind     BUNDLE, XML, LOG, or OTHER, NOT_JUDGED and DAMAGED, for which there is nothing to judge
+    kind     BUNDLE, XML, one of FORMS, LOG, or OTHER, NOT_JUDGED and DAMAGED, for which there is nothing to judge
     text     nvidia-smi's answer, or why there is none
-    log      the machine of a LOG, as `boots` returns it
+    log      the machine of a LOG, as `boots` returns it; of FORMS, what `other_forms` returns
     of       number of lines of the text that a LOG is in
     members  {name: bytes} of a BUNDLE
     cut      the file is longer than what was read of it
@@ -169,12 +170,19 @@ def pieces_of_text(data: bytes, cut: bool = False) -> List[Piece]:
     parts = parts_of(text)
     found = [Piece(XML, answer, cut=cut) for answer in parts.answers]
     found += [Piece(XML, sentence, cut=cut) for sentence in parts.sentences]
+    for name, form in parts.forms:
+        if isinstance(form, str):
+            found.append(Piece(DAMAGED, f"{name} that cannot be read: {form}", cut=cut))
+        elif form.root.find("gpu") is not None or form.root.find("attached_gpus") is not None:
+            found.append(Piece(name, log=form, cut=cut or form.cut))
+        elif form.root.find("attached_units") is None:
+            found.append(Piece(NOT_JUDGED, f"{name} without a card"))
     found += [Piece(LOG, log=log, of=parts.of, cut=cut, left_out=log.left_out) for log in parts.machines]
     if not found and parts.known:
         return [Piece(NOT_JUDGED, "; ".join(parts.known))]
     found += [Piece(NOT_JUDGED, words) for words in parts.known]
     if not found:
-        words = "neither nvidia-smi -q -x, nor a kernel log, nor a bundle of gpu-doctor"
+        words = "neither an answer of nvidia-smi, nor a kernel log, nor a bundle of gpu-doctor"
         if parts.quoted:
             words = f"a text that only quotes a kernel log (lines: {parts.quoted})"
         return [Piece(OTHER, words)]

@@ -2,20 +2,22 @@
 """Judge a node's files: a bundle as the node did, a bare answer or log by the checks for which it is sufficient."""
 
 import json
-from typing import Any, Dict, List, Optional, Set
+import re
+from typing import Any, Dict, List, Optional, Sequence, Set
 
 from ...checks.all import CHECKS, run_checks
-from ...gpu.nvidia_smi.query import record_of
+from ...gpu.nvidia_smi.other_forms import record_of_form
+from ...gpu.nvidia_smi.query import record_of, record_of_log
 from ...host.bounded import Finished
 from ...readings.kernel_log.boots import Machine, joined, machines
 from ...readings.kernel_log.records import Line
 from ...readings.kernel_log.saved import read_saved
-from ...verdict.check import LEVELS, PASS, STANDARD, UNKNOWN, WARN, judge, worst
+from ...verdict.check import FAIL, LEVELS, PASS, STANDARD, UNKNOWN, UNNAMED, UNREADABLE, WARN, judge, worst
 from ...verdict.expectations import PLAN_PARTS, SCHEMA, parse_expectations
 from ..bundle.make import EXPECTATIONS, KERNEL_LOG, QUERY_XML, REPORT, identity
 from ..scan.examine import scan_records
 from ..scan.scope import is_scan
-from .files import BUNDLE, LOG, XML, Piece, manifest_of
+from .files import BUNDLE, FORMS, LOG, XML, Piece, manifest_of
 
 REACHABLE = "driver.reachable"
 # Readings that a file without its node lacks; a check that asks for one is left out.
@@ -30,6 +32,8 @@ NO_CONFINEMENT: Dict[str, Any] = {
     "hidden": False,
 }
 UNSET: Dict[str, Any] = {"xid_policy": [], "tuning": None, "confinement": NO_CONFINEMENT}
+# `other_forms.STAND_IN`, with or without its function.
+NO_ADDRESS = re.compile(r"ffff:ff:([0-9a-f]{2})(?:\.0)?")
 NOT_MEASURED = "not measured: "
 
 
@@ -58,13 +62,15 @@ def judged(piece: Piece) -> dict:
         found = _bundle(piece)
     elif piece.kind == XML:
         found = _bare(piece.kind, {"nvidia_smi": _answer(piece.text)}, "", piece.cut)
+    elif piece.kind in FORMS:
+        found = _other_form(piece)
     elif piece.kind == LOG:
         reading = dict(piece.log.parsed, source="file", from_boot=True)
         reading["whole"] = reading["whole"] and not piece.cut
         found = _bare(piece.kind, {"kernel_log": reading}, _log_words(piece), piece.cut)
     else:
         found = _result(piece.kind, problem=piece.text)
-    found["left_out"] = list(piece.left_out)
+    found["left_out"] = found["left_out"] + list(piece.left_out)
     if piece.cut and found["verdict"] in (PASS, WARN):
         found.update(verdict=UNKNOWN, problem="it was not read to its end, so that what follows is not judged")
     return found
@@ -89,6 +95,45 @@ def _result(kind: str, **more: Any) -> dict:
 
 def _answer(text: str, rc: int = 0) -> dict:
     return record_of(Finished(rc, text, "", False, False, False, ""))
+
+
+def _other_form(piece: Piece) -> dict:
+    """An answer that is no XML, by the checks for which it has values; what it lacks is said.
+
+    A check that also asks for something the form lacks counts if what is there is enough for a finding.
+    """
+    log = record_of_form(piece.log)
+    lacks = log["lacks"]
+    found = _bare(piece.kind, {"nvidia_smi": record_of_log(log)}, "", piece.cut)
+    dropped = [check["id"] for check in found["checks"] if _asks_for(check, lacks)]
+    kept = [check for check in found["checks"] if check["id"] not in dropped]
+    if dropped:
+        others = checks_of_part(
+            {"nvidia_smi": record_of_log(record_of_form(piece.log, without=False))},
+            expectations_of_part(max(1, len(log["gpus"]))),
+        )
+        kept += [check for check in others if check["id"] in dropped and check["status"] in (FAIL, WARN)]
+    dropped = sorted(set(dropped) - {check["id"] for check in kept})
+    said = [f"this form of the answer does not tell: {', '.join(lacks)}"] if lacks else []
+    said += [f"not judged without that: {', '.join(dropped)}"] if dropped else []
+    kept = [_with_numbers(check) for check in kept]
+    return dict(found, checks=kept, left_out=said, verdict=worst([check["status"] for check in kept]))
+
+
+def _with_numbers(check: dict) -> dict:
+    """The record with the card's place in a table that has no addresses."""
+    return dict(
+        check,
+        message=NO_ADDRESS.sub(lambda match: f"GPU {int(match.group(1), 16)}", str(check["message"])),
+        action=NO_ADDRESS.sub(lambda match: str(int(match.group(1), 16)), str(check["action"])),
+        items=[NO_ADDRESS.sub(UNNAMED, str(item)) for item in check["items"]],
+    )
+
+
+def _asks_for(check: dict, lacks: Sequence[str]) -> bool:
+    """Whether this check is UNKNOWN only because a form of the answer lacks a value."""
+    names = {str(item).rpartition(".")[2] for item in check["items"]}
+    return check["status"] == UNKNOWN and check["code"] == UNREADABLE and bool(names.intersection(lacks))
 
 
 def _log_words(piece: Piece) -> str:

@@ -6,10 +6,13 @@ without saying so.
 """
 
 import re
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Callable, List, NamedTuple, Optional, Tuple, Union
 
+from ...gpu.nvidia_smi import other_forms, table_form
+from ...gpu.nvidia_smi.other_forms import Form
 from ...readings.kernel_log.boots import Machine, machines
 from ...readings.kernel_log.saved import Saved, read_saved
+from . import bug_report
 
 XML_BEGIN, XML_END = "<nvidia_smi_log", "</nvidia_smi_log>"
 # A fleet in one file; each is judged by itself.
@@ -28,18 +31,13 @@ SENTENCE = re.compile(
     r"Unable to determine the device handle|GPU is lost|Insufficient Permissions)"
 )
 SENTENCE_GOES_ON = re.compile(r"\s*(?:NVML library version|Make sure |Also make sure|Reboot the system|running\.)")
-CSV_FIELD = r"[a-z][a-z0-9_.]*(?: \[[^\]]*\])?"
 # Outputs that tell of a card's health, and that are not judged: (name, how one begins).
 KNOWN = [
     (name, re.compile(pattern))
     for name, pattern in (
-        ("nvidia-smi -q as plain text; only nvidia-smi -q -x can be judged", r"\s*=+NVSMI LOG=+"),
-        ("the table of nvidia-smi; only nvidia-smi -q -x can be judged", r"\s*\| NVIDIA-SMI [0-9]"),
         (
-            "CSV of nvidia-smi; only nvidia-smi -q -x can be judged",
-            r"(?=.*(?:uuid|pci\.bus|driver_version|temperature|utilization|memory\.|ecc\.|power\.|clocks|pstate|pages|rows"
-            r"|recovery))" + CSV_FIELD + r"(?:, " + CSV_FIELD + r")*$"
-            r"|(?:[0-9]+, )?(?:GPU-[0-9a-f-]{36}|[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])(?:,|$)",
+            "CSV of nvidia-smi without its first line, so that nobody can tell what its columns are",
+            r"(?:[0-9]+, )?(?:GPU-[0-9a-f-]{36}|[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])(?:,|$)",
         ),
         (
             "nvidia-smi nvlink",
@@ -64,12 +62,15 @@ LEAST_SHARE = 0.2
 LEAST_LINES = 50
 SHOWN = 100
 LONGEST_LINE = 512
+# All columns of --query-gpu are some 9,000 characters.
+LONGEST_ROW = 65536
 
 
 class Parts(NamedTuple):
     """What is in a text.
 
     answers   nvidia-smi's, each with the warnings beside it
+    forms     nvidia-smi's answers that are no XML: (name of the form, what is in it, or why it cannot be read)
     sentences what nvidia-smi said instead of an answer
     machines  of the kernel's log
     of        number of all lines of the log's form, and of those in no part
@@ -79,6 +80,7 @@ class Parts(NamedTuple):
     """
 
     answers: List[str]
+    forms: List[Tuple[str, Union[Form, str]]]
     sentences: List[str]
     machines: List[Machine]
     of: int
@@ -91,22 +93,32 @@ def parts_of(text: str) -> Parts:
     """Every part of the text."""
     answers, more, inside, left = _answers(text)
     saved = read_saved(left, bare=True)
-    sentences, known, rest = _sorted(saved.rest)
+    forms, others = _forms(saved.rest)
+    sentences, known, rest = _sorted(others)
     rest += inside
     if more:
         known.append(f"{more} more answers of nvidia-smi, after the first {MOST_ANSWERS}")
     number = saved.messages()
     of = number + saved.others + len(rest)
     is_log = bool(number) and (
-        number >= LEAST_LINES or number + saved.others >= LEAST_SHARE * of or bool(answers or sentences or known)
+        number >= LEAST_LINES
+        or number + saved.others >= LEAST_SHARE * of
+        or bool(answers or forms or sentences or known)
     )
     found = machines(saved.lines) if is_log else []
-    if answers or sentences or found:
+    if answers or forms or sentences or found:
         quoting = [line for line in rest if DRIVERS_WORDS.search(line)]
         if quoting:
             known.append(f"{_lines(quoting)}: {UNKNOWN_FORM}")
             rest = [line for line in rest if not DRIVERS_WORDS.search(line)]
-    return Parts(answers, sentences, found, of, known, _rest_words(saved, rest, is_log), 0 if is_log else number)
+    said = bug_report.words(text, _is_judged) if bug_report.is_report(text) else _rest_words(saved, rest, is_log)
+    return Parts(answers, forms, sentences, found, of, known, said, 0 if is_log else number)
+
+
+def _is_judged(text: str) -> bool:
+    """Whether there is an answer of nvidia-smi or a message of the kernel in the text."""
+    saved = read_saved(text)
+    return XML_BEGIN in text or bool(saved.messages()) or bool(_forms(saved.rest)[0])
 
 
 def _answers(text: str) -> Tuple[List[str], int, List[str], str]:
@@ -149,6 +161,56 @@ def _warnings(text: str, last: bool) -> Tuple[str, str]:
     taken = {index for index in near if WARNING.match(lines[index])}
     rest = "\n".join(line for index, line in enumerate(lines) if index not in taken)
     return "".join(lines[index] + "\n" for index in sorted(taken)), rest
+
+
+TEXT_FORM, CSV_FORM, TABLE_FORM = "nvidia-smi -q", "nvidia-smi as CSV", "nvidia-smi's table"
+
+
+def _forms(rest: List[Optional[str]]) -> Tuple[List[Tuple[str, Union[Form, str]]], List[Optional[str]]]:
+    """(answers in other forms than XML, the other lines) of the lines that no log has."""
+    found: List[Tuple[str, Union[Form, str]]] = []
+    others: List[Optional[str]] = []
+    at = 0
+    while at < len(rest):
+        line = rest[at]
+        begun = _form_begins(line) if line is not None else None
+        if begun is None:
+            others.append(line)
+            at += 1
+            continue
+        name, goes_on, parse = begun
+        end = at + 1
+        while end < len(rest):
+            following = rest[end]
+            if following is None or not goes_on(following[:LONGEST_ROW]):
+                break
+            end += 1
+        if name == CSV_FORM and end == at + 1:
+            # A list of words; a table has a line behind its head.
+            others.append(line)
+            at = end
+            continue
+        try:
+            found.append((name, parse([line or "" for line in rest[at:end]])))
+        except ValueError as error:
+            found.append((name, str(error)))
+        at = end
+    return found[:MOST_ANSWERS], others
+
+
+FormBegun = Tuple[str, Callable[[str], bool], Callable[[List[str]], Form]]
+
+
+def _form_begins(line: str) -> Optional[FormBegun]:
+    """(name, whether a line belongs to it, its reader) of the form that begins with this line."""
+    if other_forms.is_text(line):
+        return TEXT_FORM, other_forms.belongs_to_text, other_forms.parse_text
+    if table_form.is_table(line):
+        return TABLE_FORM, table_form.belongs_to_table, table_form.parse_table
+    head = other_forms.csv_head(line[:LONGEST_ROW])
+    if head:
+        return CSV_FORM, lambda row: other_forms.belongs_to_csv(head, row), other_forms.parse_csv_answer
+    return None
 
 
 def _sorted(rest: List[Optional[str]]) -> Tuple[List[str], List[str], List[str]]:

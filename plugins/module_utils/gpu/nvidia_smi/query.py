@@ -4,7 +4,7 @@
 Exit statuses are NVML's numbers (nvmlReturn_t, nvidia-smi(1)); nvidia-smi's messages come on standard output.
 """
 
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from ...host.bounded import Finished, run_bounded
 from .values import LOST_WORDS, UNKNOWN, clean
@@ -91,10 +91,19 @@ def record_of(finished: Finished, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> D
     meaning, log = interpret(finished)
     if finished.timed_out:
         meaning = meaning._replace(message=f"nvidia-smi did not answer in {timeout:g} s")
+    return _record(finished.rc, meaning, log)
+
+
+def record_of_log(log: Dict[str, Any]) -> Dict[str, Any]:
+    """The same for an answer in another form than XML, which `other_forms` has read."""
+    return _record(0, *_meaning_of_log(log))
+
+
+def _record(rc: Optional[int], meaning: Meaning, log: Optional[Dict[str, Any]]) -> Dict[str, Any]:
     log = log or {}
     return {
         "reachable": bool(log) and meaning.status in ("ok", RESET.status, LOST.status),
-        "rc": finished.rc,
+        "rc": rc,
         "status": meaning.status,
         "message": meaning.message,
         "action": meaning.action,
@@ -141,8 +150,12 @@ def _meaning_of_answer(finished: Finished) -> Tuple[Meaning, Optional[Dict[str, 
         if meaning is None:
             meaning = Meaning("unreadable", f"nvidia-smi's answer cannot be read: {error}", "nvidia-smi -q -x")
         return meaning._replace(message=_with_words(meaning.message, 0, text)), None
-    lost = [gpu["pci_id"] for gpu in log["gpus"] if gpu["lost"]]
     beside = [line for line in around_log(finished.stdout).splitlines() if _by_text(line) is LOST]
+    return _meaning_of_log(log, beside)
+
+
+def _meaning_of_log(log: Dict[str, Any], beside: Sequence[str] = ()) -> Tuple[Meaning, Optional[Dict[str, Any]]]:
+    lost = [gpu["pci_id"] for gpu in log["gpus"] if gpu["lost"]]
     if lost or beside:
         where = f"the driver has lost {', '.join(lost)}" if lost else clean(beside[0])
         return LOST._replace(message=f"{LOST.message}: {where}"), log
@@ -152,7 +165,7 @@ def _meaning_of_answer(finished: Finished) -> Tuple[Meaning, Optional[Dict[str, 
     if log["attached_gpus"] not in (count, UNKNOWN, None):
         message = f"nvidia-smi counts {log['attached_gpus']} GPUs, but describes {count}"
         return Meaning("unreadable", message, KERNEL_LOG), None
-    waiting = [gpu for gpu in log["gpus"] if gpu["recovery_action"] not in (None, UNKNOWN, "none")]
+    waiting = [gpu for gpu in log["gpus"] if gpu.get("recovery_action") not in (None, UNKNOWN, "none")]
     if waiting:
         asks = ", ".join("{pci_id}: {recovery_action}".format(**gpu) for gpu in waiting)
         return RESET._replace(message=f"the driver asks for a recovery action on {asks}"), log

@@ -44,14 +44,19 @@ class UnreadableXml(Exception):
 def parse_log(text: str) -> Dict[str, Any]:
     """`{driver_version, cuda_version, attached_gpus, gpus, warnings}` from the text; raises `UnreadableXml`."""
     text = COMMENT.sub("", text)
-    root = _parse(text)
+    begin, end = text.find("<" + ROOT_TAG), text.rfind(f"</{ROOT_TAG}>")
+    return log_of(_parse(text), read_warnings(text, begin, end))
+
+
+def log_of(root: Element, warnings: List[str]) -> Dict[str, Any]:
+    """The same of the element `nvidia_smi_log`."""
     driver = _version(root, "kmd_version", "driver_version")
     return {
         "driver_version": driver,
         "cuda_version": _version(root, "cuda_umd_version", "cuda_version"),
         "attached_gpus": read_number(root.findtext("attached_gpus"), ""),
         "gpus": [read_gpu(gpu, _branch(driver)) for gpu in root.findall("gpu")],
-        "warnings": read_warnings(text, text.find("<" + ROOT_TAG), text.rfind(f"</{ROOT_TAG}>")),
+        "warnings": warnings,
     }
 
 

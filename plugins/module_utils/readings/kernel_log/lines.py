@@ -57,7 +57,7 @@ PICKED = re.compile(
     r"(?:kernel: )?((?:"
     r"NVRM: (?:Xid \(PCI|GPU |The NVIDIA |loading NVIDIA|Rm[A-Z]|[a-z]+[A-Z])"
     r"|nvidia-nvswitch[0-9]+: |pcieport [0-9a-f]{4}:"
-    r").*)|kernel: (.*)",
+    r").*)|kernel: (?=\S)(.*)",
     re.S,
 )
 BOOT_MARK = re.compile(r"-- (?:Reboot|Boot ([0-9a-f]{32})) --")

@@ -334,7 +334,7 @@ def test_in_a_container_the_log_is_the_hosts(programs, tmp_path):
 
 
 def test_a_log_that_never_ends_is_cut_and_says_so(programs, tmp_path, monkeypatch):
-    monkeypatch.setattr(kernel_log, "LOG_LIMIT_BYTES", 100_000)
+    monkeypatch.setattr(kernel_log, "CHUNK_BYTES", 100_000)
     programs("journalctl", "#!/bin/sh\nexec yes '" + record("NVRM: Xid (PCI:0000:3b:00): 13, x", 1000000) + "'\n")
     found = read_kernel_log(str(tmp_path))
     assert found is not None

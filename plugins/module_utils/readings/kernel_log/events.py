@@ -98,10 +98,23 @@ class Table(object):
             event["closed_by"] = words
             self.closed[key] = event
 
+    def state(self) -> List[Any]:
+        parts = [[[key, event] for key, event in part.items()] for part in (self.open, self.closed)]
+        return [*parts, self.whole]
+
+    def restore(self, state: List[Any]) -> None:
+        for part, kept in ((self.open, state[0]), (self.closed, state[1])):
+            part.update((tuple(key), dict(event)) for key, event in kept)
+        self.whole = state[2] is True
+
     def events(self) -> List[Event]:
         """Open events first, each in the format of the report."""
         found = list(self.open.values()) + list(self.closed.values())
         return [{name: value for name, value in event.items() if name != "_n"} for event in found]
+
+
+# Besides its tables, what a `KernelEvents` remembers from one message to the next.
+OTHERS = ("lines", "from_boot", "early", "sentence", "further", "load_began")
 
 
 class KernelEvents(object):
@@ -119,6 +132,29 @@ class KernelEvents(object):
         self.sentence = ""
         self.further = 0
         self.load_began: Optional[int] = None
+
+    def state(self) -> Dict[str, Any]:
+        """All that the next messages depend on, for `of_state`."""
+        return {
+            "tables": [table.state() for table in (self.xids, self.sxids, self.findings)],
+            "hardware": self.hardware.state(),
+            "others": [getattr(self, name) for name in OTHERS],
+        }
+
+    @classmethod
+    def of_state(cls, state: Dict[str, Any]) -> "KernelEvents":
+        """As it was when `state` was called; ValueError, KeyError or TypeError for anything else."""
+        found = cls()
+        for table, kept in zip((found.xids, found.sxids, found.findings), state["tables"]):  # noqa: B905
+            table.restore(kept)
+        found.hardware.restore(state["hardware"])
+        if len(state["others"]) != len(OTHERS):
+            raise ValueError("a state of other messages")
+        for name, value in zip(OTHERS, state["others"]):  # noqa: B905
+            if value is not None and not isinstance(value, type(getattr(found, name))) and name != "load_began":
+                raise ValueError(f"{name} is {value!r}")
+            setattr(found, name, value)
+        return found
 
     def feed(self, second: int, text: str, speaker: str) -> None:
         """One message; `second` since the boot, `speaker` the kernel or journald."""

@@ -11,7 +11,7 @@ drivers/edac/edac_mc.c, skx_common.c; bit 61: Intel SDM volume 3B, 16.3.2.2; AMD
 """
 
 import re
-from typing import Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 UNCORRECTED = "hardware"
 CORRECTED = "hardware_corrected"
@@ -83,6 +83,17 @@ class HardwareRecords(object):
         self.emit = emit
         self.open: Dict[str, Record] = {}
         self.previous_boot = False
+
+    def state(self) -> Dict[str, Any]:
+        return {"open": {tag: vars(record) for tag, record in self.open.items()}, "previous_boot": self.previous_boot}
+
+    def restore(self, state: Dict[str, Any]) -> None:
+        for tag, kept in state["open"].items():
+            record = self.open[tag] = Record(kept["begin"], kept["text"], kept["before"])
+            record.last, record.kind, record.weak, record.count = (
+                kept[name] for name in ("last", "kind", "weak", "count")
+            )
+        self.previous_boot = state["previous_boot"] is True
 
     def feed(self, second: int, message: str) -> bool:
         """True if the line belongs to such a group."""

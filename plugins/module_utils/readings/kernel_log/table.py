@@ -6,10 +6,12 @@ Xid and SXid have their own table (`gpu.xid.table`), machine checks and memory e
 Sources are files of the Linux kernel (4.18 to 6.17) and of NVIDIA's open kernel modules (535 to 610).
 """
 
+import hashlib
 import re
 from functools import lru_cache
 from typing import Dict, Optional, Tuple
 
+from ...gpu.xid.table import HIGHEST_XID
 from ...verdict.check import CONTACT_SUPPORT
 from .rows import CORRECTED, LOST, UNCORRECTED, WATCH, Row
 from .rows_gpu import DEVICE_ROWS
@@ -54,6 +56,12 @@ def cause_of(message: str) -> Tuple[str, Dict[str, str]]:
         return "", {}
     match = re.match(found[0].pattern, message)
     return found[0].action, {} if match is None else match.groupdict()
+
+
+def identity() -> str:
+    """Names these rows: what was found by other ones does not count for them."""
+    text = repr((ROWS, GROUPS, HIGHEST_XID)).encode("utf-8")
+    return hashlib.sha256(text).hexdigest()
 
 
 def about(name: str) -> Optional[Tuple[str, str, str]]:

@@ -82,7 +82,9 @@ def ranges(ids: list[str] | None) -> list[tuple[str, str]] | None:
 def platform(key: str, row: dict[str, Any]) -> list[str]:
     fields = {"key": key, "name": row["name"], "architectures": row["architectures"], "needs": row["needs"]}
     fields |= {"switches": ranges(row.get("switches")), "gpus": ranges(row.get("gpus"))}
-    return call("Platform", fields | {"bridges": row.get("bridges"), "machine": row.get("machine")})
+    boards = [(name, board["count"], board["card"]) for name, board in row.get("boards", {}).items()]
+    fields |= {"bridges": row.get("bridges"), "machine": row.get("machine"), "boards": boards or None}
+    return call("Platform", fields)
 
 
 def table(matrix: dict[str, Any]) -> str:

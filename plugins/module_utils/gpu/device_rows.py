@@ -76,6 +76,7 @@ class Platform(NamedTuple):
     """A board with switches between its GPUs, and what its node needs beside the driver; platforms.yml has the rules.
 
     `switches`, `gpus`: first and last PCI device id of each range. `needs`: rows of platform_parts.
+    `boards`: names of servers with it, each with the number and the name of its cards.
     """
 
     key: str
@@ -86,3 +87,4 @@ class Platform(NamedTuple):
     gpus: Tuple[Tuple[str, str], ...] = ()
     bridges: bool = False
     machine: str = ""
+    boards: Tuple[Tuple[str, int, str], ...] = ()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.cards import BY_ID, card_of
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.device_table import PLATFORMS
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import (
     NAMES,
     describe_device,
@@ -49,6 +50,12 @@ NOT_PLANNED = (
 # Words for how a card is built in or sold, and their equivalents in its nvidia-smi name.
 SPELLINGS = {"sxm": "hbm3", "sxm5": "hbm3", "pci": "pcie"}
 FILLERS = ("gpu", "gpus", "card", "graphics", "accelerator")
+# Makers' words in names of cards: a slip in one of them is not what tells cards apart.
+MAKERS_WORDS = ("nvidia", "tesla", "quadro", "geforce")
+# Servers by name: boards with NVSwitches, and their cards.
+BOARDS = {name.lower(): (count, card) for row in PLATFORMS for name, count, card in row.boards}
+BOARD = re.compile(r"\b(dgx|hgx|nvl72)\b", re.IGNORECASE)
+MEMORY = re.compile(r"^([0-9]{1,3})gi?b?$")
 SYSTEMS = (
     (("red hat", "redhat", "rhel"), "rhel"),
     (("alma",), "almalinux"),
@@ -62,7 +69,7 @@ def split_cards(text: str) -> list[tuple[int, str]]:
     """`[(count, name)]` of "2x T4, RTX 4090", "8xH100", "H100 x8"; an empty text is a host without GPUs."""
     found = []
     for part in (part.strip() for part in text.split(",")):
-        before = re.match(r"([0-9]{1,2}) ?[xX*\u00d7] ?(?=[A-Za-z])(.+)$", part)
+        before = re.match(r"([0-9]{1,2}) ?[xX*\u00d7] ?(?=[A-Za-z]|10[dD][eE]:)(.+)$", part)
         after = re.match(r"(.+?) ?[xX*\u00d7] ?([0-9]{1,2})$", part)
         # "RTX 4090" and "GTX 10" do not end with a count, which needs a space before the x, or a digit.
         if before:
@@ -71,7 +78,36 @@ def split_cards(text: str) -> list[tuple[int, str]]:
             found.append((int(after.group(2)), after.group(1)))
         elif part:
             found.append((1, part))
-    return found
+    return [_cards_of_board(count, name) or (count, name) for count, name in found]
+
+
+def _cards_of_board(count: int, name: str) -> tuple[int, str] | None:
+    """The cards of a server that is asked for by its own name. ValueError for one that no row of platforms.yml has.
+
+    A board's name with a card's details ("HGX H100 80GB HBM3") names the card.
+    """
+    plain = " ".join(name.lower().split())
+    if plain in BOARDS:
+        if count > 1:
+            raise ValueError(f"{count}x {name!r}: a plan is for one host, so ask for one {name}")
+        return BOARDS[plain]
+    if BOARD.search(plain) and not find_devices(name) and not re.search(r"spark|station|display", plain):
+        known = ", ".join(dict.fromkeys(title for row in PLATFORMS for title, _count, _card in row.boards))
+        raise ValueError(f"No card or board {name!r} is known. Boards: {known}. Or write its cards by number and name.")
+    return None
+
+
+def board_twin(name: str, device_id: str) -> str:
+    """A card of that name which is on a board with NVSwitches, if the one that was taken for it is not; "" for none.
+
+    "H100" is an H100 PCIe, NVL or SXM, and eight of the last need a fabric manager.
+    """
+    if card_of(device_id=device_id).nvlink == "board":
+        return ""
+    near = [key for key in _with_words(name) if card_of(device_id=key).nvlink == "board"]
+    if not near or _is_full(name, device_id):
+        return ""
+    return " or ".join((NAMES[near[0]], *card_of(device_id=near[0]).names))
 
 
 def find_card(name: str) -> str:
@@ -112,11 +148,29 @@ def _with_words(name: str) -> list[str]:
     words = [word for word in words if word not in FILLERS]
     spelled = [SPELLINGS.get(word, word) for word in words]
     bare = [word for word in words if not re.match(r"(sxm|pcie?|hbm|hgx|dgx)[0-9]?[a-z]?$", word)]
-    for wanted, begins in ((words, False), (spelled, False), (words, True), (bare, False)):
+    apart = _apart(words)
+    ways = [(words, False), (spelled, False), (words, True), (bare, False), (apart, False), (apart, True)]
+    for wanted, begins in ways:
         found = [key for key in sorted(NAMES) if _has_words(key, wanted, begins)]
         if found:
             return found
-    return []
+    return _of_memory(apart)
+
+
+def _apart(words: Sequence[str]) -> list[str]:
+    """Words that were written together: rtx4090, gtx1080ti, 3090ti, rtx4000."""
+    text = re.sub(r"\b(rtx|gtx|gt|titan)(?=[a-z]?[0-9]{3})", r"\1 ", " ".join(words))
+    return re.sub(r"([0-9]{3,4})(ti|super|d|sff|gen)\b", r"\1 \2", text).split()
+
+
+def _of_memory(words: Sequence[str]) -> list[str]:
+    """Ids of the cards that have all words but the size of their memory, which is of that size: "L4 24GB"."""
+    sizes = [int(match.group(1)) for match in map(MEMORY.match, words) if match]
+    rest = [word for word in words if not MEMORY.match(word) and word != "gb"]
+    if len(sizes) != 1 or len(rest) == len(words):
+        return []
+    near = [key for key in sorted(NAMES) if _has_words(key, rest, False)]
+    return [key for key in near if (card_of(device_id=key).memory_gib or 0) == sizes[0]]
 
 
 def _has_words(device_id: str, words: Sequence[str], begins: bool) -> bool:
@@ -153,6 +207,10 @@ def _unknown(name: str) -> str:
         for word in without_maker(known).split():
             if re.search(r"[0-9]{2}", word) and not word.endswith("gb"):
                 plain.setdefault(word, known)
+    asked = [word for word in name.lower().split() if not difflib.get_close_matches(word, MAKERS_WORDS, 1, 0.75)]
+    meant = _with_words(" ".join(asked)) if len(asked) < len(name.split()) else []
+    if meant:
+        return f"No card {name!r} is known. Did you mean {NAMES[meant[0]]}?"
     near = [plain[match] for match in difflib.get_close_matches(without_maker(name), sorted(plain), MOST_HINTS, 0.5)]
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     return f"No card {name!r} is known.{hint} A PCI id such as 10de:1db4 also works (`lspci -nn -d 10de:`)."
@@ -171,7 +229,12 @@ def find_system(text: str, releases: Sequence[dict[str, Any]] = ()) -> dict[str,
     if not text.strip() and releases:
         row = newest_release(releases)
         return {"id": row["id"], "version": row["version"]}
-    match = re.match(r"([a-z][a-z ._-]*?)[ _-]*(?:linux)?[ _-]*([0-9]+(?:\.[0-9]+)*)$", text.strip().lower())
+    plain = re.sub(r"\(.*\)|\blts\b", " ", text.lower()).strip()
+    codes = {row["codename"]: row for row in releases if row.get("codename")}
+    named = [codes[word] for word in re.findall("[a-z]+", text.lower()) if word in codes]
+    if named and not re.search("[0-9]", plain):
+        return {"id": named[0]["id"], "version": named[0]["version"]}
+    match = re.match(r"([a-z][a-z ._-]*?)[ _-]*(?:linux)?[ _-]*([0-9]+(?:\.[0-9]+)*)[a-z ]*$", plain)
     if not match:
         raise ValueError(f'{text!r} is not a system: write its id and version, such as "rhel 8.8"')
     word, version = match.groups()

@@ -85,6 +85,9 @@ def platform_warnings(
         words.append(
             f"No row of the matrix fits the board of this node ({found['because']}): nothing is planned for it"
         )
+    if found.get("twin"):
+        text = "Planned for cards in slots. On a board with NVSwitches so many need a fabric manager: then ask for {}"
+        words.append(text.format(found["twin"]))
     if found.get("assumed"):
         words.append(f"Assumed: these cards are on the board of {found['name']}, whose NVSwitches need what is planned")
     family = matrix["os_families"][release["family"]]["name"]

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import describe_device
-from ansible_collections.gpuwright.node.plugins.module_utils.gpu.platforms import assumed_platform
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.platforms import FULL_BOARD, assumed_platform
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.plan_choices import plan_choices
 
 from .candidates import PINS
-from .names import find_card, find_system, machine_of, split_cards
+from .names import board_twin, find_card, find_system, machine_of, split_cards
 
 BECAUSE_WIDTH = 90
 CHOICE_WIDTH = 34
@@ -33,8 +33,10 @@ def imagined_host(
     """
     found = find_system(system, releases)
     gpus: list[dict[str, Any]] = []
+    twins: list[str] = []
     for count, name in split_cards(cards):
         device_id = find_card(name)
+        twins += [board_twin(name, device_id)] if count >= FULL_BOARD else []
         device = describe_device(device_id)
         for _number in range(count):
             gpus.append(
@@ -54,7 +56,7 @@ def imagined_host(
         "os": found,
         "kernel": {"running": kernel, "next_boot": kernel},
         "gpus": gpus,
-        "platform": assumed_platform(gpus, machine),
+        "platform": assumed_platform(gpus, machine) or {"twin": next(filter(None, twins), "")},
         "nvidia": {"loaded": None, "modules": {}, "user_space": None},
         "ansible_core": ansible_core,
         # A host that does not exist: plans are possible even for systems on which nothing is installed.

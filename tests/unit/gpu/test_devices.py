@@ -145,7 +145,7 @@ def test_every_named_card_has_an_architecture():
         ("Quadro RTX 8000", ["1e30", "1e78"]),
         ("NVIDIA GH200 480GB", ["2342"]),
         ("NVIDIA B300", ["3182"]),
-        ("GeForce RTX 3060", ["2487", "2503", "2504"]),
+        ("GeForce RTX 3060", ["2487", "24c7", "2503", "2504", "2544"]),
     ],
 )
 def test_a_person_finds_a_card_by_any_of_its_names(asked, found):

@@ -61,7 +61,7 @@ OTHER = "gpuwright_hosts"
 # Systems that a newer one cannot manage (RHEL 8 after 2.16) are known once the hosts are read; only they are left out.
 OLDEST_ANSIBLE_CORE = (2, 16)
 # Parts of a layer that are useful to run alone.
-PARTS = ("report",)
+PARTS = ("report", "sbom", "advisories")
 PASSED = ("PASS", "WARN")
 LEFT_OUT = "gpu_node_left_out"
 SPECIAL_TAGS = ("all", "always", "never", "tagged", "untagged")

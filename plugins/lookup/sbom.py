@@ -77,6 +77,6 @@ class LookupModule(LookupBase):
         except (KeyError, TypeError) as error:
             raise AnsibleLookupError(
                 f"the bill of materials cannot be made: {error} is missing or has another form; expected gpu_node and "
-                "the result of software_inventory. Run ansible-playbook playbooks/sbom.yml [sbom.input]"
+                "the result of software_inventory. Run ansible-playbook playbooks/software.yml --tags sbom [sbom.input]"
             ) from error
         return [cyclonedx.to_text(document) for document in made]

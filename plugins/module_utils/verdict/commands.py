@@ -6,7 +6,7 @@ from typing import Optional
 
 CHECKOUT, COLLECTION = STARTED_AS = ("checkout", "collection")
 PLAYBOOK = re.compile(
-    r"\bansible-playbook (?:playbooks/)?(site|preflight|plan|system|framework|model|verify|scan|report|lock)\.yml\b"
+    r"\bansible-playbook (?:playbooks/)?(site|preflight|plan|system|framework|model|verify|scan|lock)\.yml\b"
 )
 
 

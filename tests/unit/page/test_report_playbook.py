@@ -44,7 +44,7 @@ def run(tmp_path: Path):
     return play
 
 
-@pytest.mark.parametrize("arguments", [["site.yml", "--tags", "report"], ["playbooks/report.yml"]])
+@pytest.mark.parametrize("arguments", [["site.yml", "--tags", "report"], ["playbooks/verify.yml", "-t", "report"]])
 def test_the_page_is_made_without_a_host(run, tmp_path, arguments):
     (tmp_path / "reports/a5-01.json").write_text(json.dumps(page_samples.broken()))
     (tmp_path / "reports/a5-02.json").write_text(json.dumps(page_samples.report()))

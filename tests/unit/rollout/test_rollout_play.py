@@ -1,16 +1,17 @@
-"""The one play of a rollout has the roles, tags and variables of the five plays of site.yml."""
+"""The one play of a rollout, an upgrade and a patch day; what it brings to a host is what the plays of site.yml do."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
+from ansible_collections.gpuwright.node.plugins.plugin_utils.layers import INSTALLED
+from ansible_collections.gpuwright.node.plugins.plugin_utils.layers import LAYERS as ROLES
 from conftest import REPOSITORY
 
 LAYERS = ("system", "framework", "model", "verify")
-FIRST = ["gpuwright.node.preflight", "gpuwright.node.operator_lock"]
-# In each play that installs; in the rollout's one play, once.
-BUNDLE = {"role": "gpuwright.node.bundle", "tags": ["always"]}
+FIRST = ["gpuwright.node.preflight", "gpuwright.node.operator_lock", "gpuwright.node.bundle"]
 # Only the first play of site.yml checks hosts, as the rollout's one play does by default.
 ONLY_LATER = {"preflight_host_checks": False}
 # verify.yml by itself judges nodes that this version does not install; a rollout installs.
@@ -29,24 +30,51 @@ def roles_of(play: dict[str, Any]) -> list[dict[str, Any]]:
     return play.get("roles", []) + [{"role": name, "tags": tags} for name, tags in names]
 
 
-def test_its_roles_are_those_of_the_layers_in_their_order() -> None:
-    (rollout,) = plays("rollout_batches")
+def own_roles(layer: str) -> list[dict[str, Any]]:
+    """Those of the first play of a layer, without those with which every play begins."""
+    play = next(play for play in plays(layer) if "hosts" in play)
+    return [entry for entry in roles_of(play) if entry["role"] not in FIRST]
+
+
+def test_the_layers_are_those_of_the_one_list_in_their_order() -> None:
     imported = [entry["ansible.builtin.import_playbook"] for entry in plays("site")]
-    assert imported == ["preflight.yml", *(f"{layer}.yml" for layer in LAYERS)]
-    begin, own = rollout["roles"][:2], []
-    assert [entry["role"] for entry in begin] == FIRST
-    for layer in LAYERS:
-        (play, *parts) = [play for play in plays(layer) if "hosts" in play]
-        assert not parts or layer == "verify"
-        assert roles_of(play)[:2] == begin
-        own += [entry for entry in roles_of(play)[2:] if entry != BUNDLE]
-        # Its one play is of all layers.
-        left_out = (ONLY_LATER, ONLY_JUDGED, {"preflight_layer": layer})
-        variables = {name: value for name, value in play["vars"].items() if {name: value} not in left_out}
-        assert variables.items() <= rollout["vars"].items()
-        for key in ("become", "gather_facts", "environment"):
-            assert play[key] == rollout[key], (layer, key)
-    assert rollout["roles"] == [*begin, BUNDLE, *own]
+    assert imported == [f"{layer}.yml" for layer in ROLES] == ["preflight.yml", *(f"{layer}.yml" for layer in LAYERS)]
+    for layer, roles in ROLES.items():
+        listed = [] if layer == "preflight" else [entry["role"] for entry in own_roles(layer)]
+        assert listed == [f"gpuwright.node.{role}" for role in roles], layer
+
+
+def test_no_other_file_lists_them() -> None:
+    """Of those that are not plays: a second list would be forgotten where a role is added."""
+    roles = [role for names in INSTALLED.values() for role in names]
+    files = [file for folder in ("plugins", "roles", "tools") for file in (REPOSITORY / folder).rglob("*.*")]
+    texts = {file: file.read_text() for file in files if file.suffix in (".py", ".yml", ".j2") and file.is_file()}
+    listing = {str(file.relative_to(REPOSITORY)) for file, text in texts.items() if all(role in text for role in roles)}
+    assert listing == {"plugins/plugin_utils/layers.py", "roles/rollout/tasks/layers.yml"}
+
+
+def test_what_it_brings_to_a_host_is_that_of_the_layers_in_their_order() -> None:
+    tasks = yaml.safe_load((REPOSITORY / "roles/rollout/tasks/layers.yml").read_text())
+    brought = [
+        {
+            "role": task["ansible.builtin.import_role"]["name"],
+            **{key: task[key] for key in ("tags", "when") if key in task},
+        }
+        for task in tasks
+    ]
+    assert brought == [entry for layer in LAYERS for entry in own_roles(layer)]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_its_variables_are_those_of_the_layers(layer: str) -> None:
+    (rollout,) = plays("batches")
+    play = next(play for play in plays(layer) if "hosts" in play)
+    left_out = (ONLY_LATER, ONLY_JUDGED, {"preflight_layer": layer})
+    variables = {name: value for name, value in play["vars"].items() if {name: value} not in left_out}
+    assert variables.items() <= rollout["vars"].items()
+    assert [entry["role"] for entry in rollout["roles"]] == FIRST
+    for key in ("become", "gather_facts", "environment"):
+        assert play[key] == rollout[key], key
 
 
 def test_the_parts_of_the_verification_are_those_of_its_role_in_their_order() -> None:
@@ -59,12 +87,21 @@ def test_the_parts_of_the_verification_are_those_of_its_role_in_their_order() ->
 
 
 def test_the_environment_is_switched_when_site_yml_switches_it() -> None:
-    (rollout,) = plays("rollout_batches")
     (framework,) = [entry for entry in plays("site") if entry.get("vars")]
-    assert framework["vars"].items() <= rollout["vars"].items()
+    assert framework["vars"].items() <= plays("batches")[0]["vars"].items()
 
 
 def test_both_turns_are_the_same_play() -> None:
     turns = plays("rollout")
-    assert [turn["ansible.builtin.import_playbook"] for turn in turns] == ["rollout_batches.yml"] * 2
+    assert [turn["ansible.builtin.import_playbook"] for turn in turns] == ["batches.yml"] * 2
     assert [turn["vars"] for turn in turns] == [{"rollout_turn": "idle"}, {"rollout_turn": "busy"}]
+
+
+@pytest.mark.parametrize("name", ["upgrade", "patch"])
+def test_what_differs_is_data(name: str) -> None:
+    """They say what is due on all hosts, and change nothing by that; then they are a rollout with other variables."""
+    first, rest = plays(name)
+    assert [role.get("vars") for role in first["roles"]] == [None, {"operator_lock_take": False}]
+    assert rest["ansible.builtin.import_playbook"] == "rollout.yml" and rest["vars"]["rollout_role"] == name
+    own = {key for key in rest["vars"] if key.startswith("rollout_")}
+    assert own <= set(plays("batches")[0]["vars"]) and rest["vars"]["rollout_kind"]["whole"] is True

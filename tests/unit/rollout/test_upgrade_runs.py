@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from conftest import REPOSITORY
 from left_out_site import Site, reached
 from rollout_site import Rollout, table
@@ -167,17 +165,3 @@ def test_a_driver_that_is_back_and_not_built_is_named(upgrades: Upgrades) -> Non
     upgrades.node("a1", nvidia={"loaded": None, "modules": {}, "user_space": "570.172.08"})
     done = upgrades.play("rollback", "-l", "a1")
     assert done.returncode == 2 and "[upgrade.unbuilt]" in done.stdout, done.stdout
-
-
-def test_the_layers_are_those_of_site_yml() -> None:
-    layers = yaml.safe_load((REPOSITORY / "roles/upgrade/vars/main.yml").read_text())["__upgrade_layers"]
-    (rollout,) = yaml.safe_load((REPOSITORY / "playbooks/rollout_batches.yml").read_text())
-    roles = [entry["role"].rpartition(".")[2] for entry in rollout["roles"]]
-    assert roles == ["preflight", "operator_lock", "bundle", *layers, "verify"]
-
-
-def test_the_difference_is_printed_for_all_hosts_before_any_is_changed() -> None:
-    plays = yaml.safe_load((REPOSITORY / "playbooks/upgrade.yml").read_text())
-    files = [play["ansible.builtin.import_playbook"] for play in plays]
-    assert files == ["upgrade_plans.yml", "upgrade_batches.yml", "upgrade_batches.yml"]
-    assert not re.search(r"operator_lock_take: true", (REPOSITORY / "playbooks/upgrade_plans.yml").read_text())

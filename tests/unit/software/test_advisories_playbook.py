@@ -1,4 +1,4 @@
-"""playbooks/advisories.yml with ansible-playbook itself, on a made-up node with the real plan and lock file."""
+"""playbooks/software.yml with ansible-playbook itself, on a made-up node with the real plan and lock file."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def advise(site: Site, name: str) -> None:
 def test_what_is_known_is_printed_and_ends_with_an_error(site: Site) -> None:
     advise(site, "django")
     file = f"advisories_file={site.folder}/export"
-    clean = site.run("playbooks/advisories.yml", "-e", file)
+    clean = site.run("playbooks/software.yml", "--tags", "advisories", "-e", file)
     assert clean.returncode == 0 and "No known vulnerability" in clean.stdout, clean.stdout
     advise(site, "torch")
-    done = site.run("playbooks/advisories.yml", "-e", file)
+    done = site.run("playbooks/software.yml", "--tags", "advisories", "-e", file)
     said = " ".join(done.stdout.split())
     assert done.returncode == 2 and "[advisories.found]" in said, done.stdout
     assert "torch 2.13.0+cpu: GHSA-torch (HIGH), fixed in 9999 [py3.11-torch2.13.0-cpu.txt]" in said
@@ -42,7 +42,7 @@ def test_what_is_known_is_printed_and_ends_with_an_error(site: Site) -> None:
 
 
 def test_without_a_route_and_a_file_nothing_is_called_clean(site: Site) -> None:
-    done = site.run("playbooks/advisories.yml", https_proxy="http://127.0.0.1:1")
+    done = site.run("playbooks/software.yml", "--tags", "advisories", https_proxy="http://127.0.0.1:1")
     said = " ".join(done.stdout.split())
     assert done.returncode == 2 and "[advisories.unreachable]" in said and "No known vulnerability" not in said
 
@@ -50,7 +50,9 @@ def test_without_a_route_and_a_file_nothing_is_called_clean(site: Site) -> None:
 def test_a_node_with_cards_and_without_a_driver_is_not_called_clean(site: Site) -> None:
     site.host("g1", "T4")
     advise(site, "django")
-    done = site.run("playbooks/advisories.yml", "--limit", "g1", "-e", f"advisories_file={site.folder}/export")
+    done = site.run(
+        "playbooks/software.yml", "--tags", "advisories", "--limit", "g1", "-e", f"advisories_file={site.folder}/export"
+    )
     said = " ".join(done.stdout.split())
     assert done.returncode == 2 and "[advisories.found]" in said and "No known vulnerability" not in said, done.stdout
     assert "UNKNOWN NVIDIA driver 535: none is installed, and the plan names no version" in said
@@ -60,7 +62,9 @@ def test_a_node_with_cards_and_without_a_driver_is_not_called_clean(site: Site) 
 def test_a_pinned_driver_with_a_known_hole_is_told_with_its_fix(site: Site) -> None:
     site.host("g1", "T4", system_driver_source="nvidia", system_driver_version="580.159.03")
     advise(site, "django")
-    done = site.run("playbooks/advisories.yml", "--limit", "g1", "-e", f"advisories_file={site.folder}/export")
+    done = site.run(
+        "playbooks/software.yml", "--tags", "advisories", "--limit", "g1", "-e", f"advisories_file={site.folder}/export"
+    )
     said = " ".join(done.stdout.split())
     assert done.returncode == 2 and "NVIDIA driver 580.159.03: NVIDIA-5861, CVE-2026-47489" in said, done.stdout
     assert "(HIGH), fixed in 580.178.04 [driver]" in said

@@ -24,5 +24,5 @@ def test_a_document_for_each_host_with_the_toolkits_version() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(AnsibleLookupError, match=r"'software'.*playbooks/sbom.yml \[sbom.input\]$"):
+    with pytest.raises(AnsibleLookupError, match=r"'software'.*playbooks/software.yml --tags sbom \[sbom.input\]$"):
         LookupModule().run(["a"], node=NODE)

@@ -19,7 +19,7 @@ def held_updates(readings: Evidence, expected: Evidence) -> Outcome:
     """No package that is held at its version waits for a security update.
 
     A lock keeps the driver and the kernel that fit together, and with them every hole that was closed since. Only what
-    the repositories declare is known: NVIDIA's has no advisories (playbooks/advisories.yml has its bulletins). A node
+    the repositories declare is known: NVIDIA's has no advisories (playbooks/software.yml has its bulletins). A node
     without lists of packages is skipped, and so is one whose lists are old and name none.
     """
     if readings.absent("held_updates"):

@@ -206,7 +206,7 @@ def test_an_environment_that_the_trainer_waits_for_is_not_the_current_one_yet(en
     }
     known.update({"__framework_pytorch_venvs": str(environments.venvs), "__framework_pytorch_id": NEW})
     main = yaml.safe_load((REPOSITORY / "roles/model_trainer/tasks/main.yml").read_text())
-    (switch,) = [task for task in main if task["name"] == "Make it the current one"]
+    (switch,) = [task for task in main if task["name"] == "Make the environment with the trainer the current one"]
     answers = [ALICE, "", ""]
     assert site.play(answers, [include("model_trainer", "package"), switch], **known, **FORCE) == 0, site.log
     assert environments.current == CURRENT and [look["environment"] for look in site.looks] == [str(new)]

@@ -118,7 +118,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning import apply as tuning
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning import store as tuning_store
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning.disk import NotHere
-from ansible_collections.gpuwright.node.plugins.module_utils.tuning.files import PROGRAM
+from ansible_collections.gpuwright.node.plugins.module_utils.tuning.file_texts import PROGRAM
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning.plan import Refused, make_plan
 
 LINK_MODE = 0o777

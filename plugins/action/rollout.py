@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import current, judge, record
+from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import current, judge, state_file
 
 
 class ActionModule(ActionBase):
@@ -33,33 +33,33 @@ class ActionModule(ActionBase):
                 "changed": False,
                 **step(current.now.path, options["state"], batch, self._task.check_mode),
             }
-        except record.RecordError as error:
+        except state_file.RecordError as error:
             raise AnsibleActionFail(str(error)) from error
 
 
 def step(path: Path, state: str, batch: list[str], check: bool = False) -> dict[str, Any]:
     """The result of the task: hosts that go on, and why none does; `check` writes nothing."""
-    found = record.read(path)
+    found = state_file.read(path)
     if found is None:
-        raise record.RecordError(
+        raise state_file.RecordError(
             f"the record of this rollout, {path}, was removed while it was under way, so no other host begins: start "
             "again, which begins a new rollout [rollout.record]"
         )
     go, stop, changed = _after(found, state, batch)
     if not check:
-        record.write(path, changed)
+        state_file.write(path, changed)
     return {"go": go, "stop": stop}
 
 
-def _after(found: record.Record, state: str, batch: list[str]) -> tuple[list[str], str, record.Record]:
+def _after(found: state_file.Record, state: str, batch: list[str]) -> tuple[list[str], str, state_file.Record]:
     """Hosts that go on, why none does, and the record from then on."""
     if state == judge.DONE:
         # Ansible has taken out whoever failed; of whoever is left, a role has dealt with the failure.
         ready = [host for host in batch if found["hosts"][host]["state"] in (judge.BEGUN, judge.FAILED)]
-        return ready, "", record.with_state(found, ready, judge.DONE)
+        return ready, "", state_file.with_state(found, ready, judge.DONE)
     decision = judge.decide(found, batch)
     if decision.stop:
         return [], decision.stop, {**found, "stopped": decision.stop}
     left = [host for host in batch if host not in decision.go]
-    changed = record.with_state(found, left, judge.PENDING, "no more hosts may begin at once")
-    return list(decision.go), "", record.with_state(changed, decision.go, judge.BEGUN)
+    changed = state_file.with_state(found, left, judge.PENDING, "no more hosts may begin at once")
+    return list(decision.go), "", state_file.with_state(changed, decision.go, judge.BEGUN)

@@ -25,7 +25,7 @@ from ansible import context
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.gpuwright.node.plugins.plugin_utils import started
 from ansible_collections.gpuwright.node.plugins.plugin_utils.failures.reach import reach_failure
-from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import current, judge, record, table
+from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import current, judge, state_file, table
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import command, rows
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import printable, width
@@ -47,9 +47,9 @@ LOST = re.compile(
 )
 
 
-def unexplained(found: record.Record) -> list[str]:
+def unexplained(found: state_file.Record) -> list[str]:
     """Hosts that were to begin in this run and did not."""
-    return [host for host in record.in_state(found, judge.PENDING) if not found["hosts"][host]["why"]]
+    return [host for host in state_file.in_state(found, judge.PENDING) if not found["hosts"][host]["why"]]
 
 
 class CallbackModule(CallbackBase):
@@ -140,7 +140,7 @@ class CallbackModule(CallbackBase):
         name = result._host.get_name()
         found = self._read()
         if found and name in found["hosts"] and found["hosts"][name]["state"] in (judge.BEGUN, judge.FAILED):
-            self._write(record.with_state(found, [name], state, printable(why)))
+            self._write(state_file.with_state(found, [name], state, printable(why)))
 
     def _end(self) -> None:
         atexit.unregister(self._end)
@@ -153,7 +153,7 @@ class CallbackModule(CallbackBase):
             found["stopped"] = judge.broken(found["hosts"], found["starts"], rules["breaker_percent"])
         if not found["stopped"] and unexplained(found):
             found["stopped"] = "the run ended before the other batches: every host of a batch failed, or it was ended"
-        found["ended"] = record.now()
+        found["ended"] = state_file.now()
         self._write(found)
         for line in table.end(found, width()):
             self._display.display(line, color=C.COLOR_ERROR if line.startswith("Stopped") else None)
@@ -167,22 +167,22 @@ class CallbackModule(CallbackBase):
                     f"  and again with -e for {', '.join(map(printable, secret))}, which may be secret."
                 )
 
-    def _read(self) -> record.Record | None:
+    def _read(self) -> state_file.Record | None:
         try:
-            return record.read(current.now.path) if current.now.path else None
-        except record.RecordError as error:
+            return state_file.read(current.now.path) if current.now.path else None
+        except state_file.RecordError as error:
             self._warn(error)
             return None
 
-    def _write(self, changed: record.Record) -> None:
+    def _write(self, changed: state_file.Record) -> None:
         try:
             if current.now.path:
-                record.write(current.now.path, changed)
-        except record.RecordError as error:
+                state_file.write(current.now.path, changed)
+        except state_file.RecordError as error:
             # The host then stays "begun" in the record, with which no other batch begins.
             self._warn(error)
 
-    def _warn(self, error: record.RecordError) -> None:
+    def _warn(self, error: state_file.RecordError) -> None:
         if not self._warned:
             self._warned = True
             self._display.warning(str(error))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning import profiles
-from ansible_collections.gpuwright.node.plugins.module_utils.tuning.files import tuned_file
+from ansible_collections.gpuwright.node.plugins.module_utils.tuning.file_texts import tuned_file
 from archive import SUITES, Archive, NotAsked
 
 # The folders that tuned takes from its constants and its configuration, and where it finds a profile then.

@@ -12,7 +12,7 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).with_name("guards.yml")
 PAGE = "docs/security.md"
-TUNING = "plugins/module_utils/tuning/files.py"
+TUNING = "plugins/module_utils/tuning/file_texts.py"
 EXPOSURE = "tests/unit/roles/test_unit_exposure.py::test_the_sandbox_is_what_is_promised"
 
 

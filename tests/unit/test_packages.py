@@ -149,6 +149,27 @@ def test_no_module_repeats_the_name_of_its_package() -> None:
         assert last != parent.rpartition(".")[2] and not last.startswith(parent.rpartition(".")[2] + "_"), name
 
 
+ENDINGS = re.compile(r"(?<=....)(?:ments?|ings?|ions?|ates?|ated|ed|ers?|es?|s|d)$")
+
+
+def test_no_two_files_of_a_folder_differ_by_an_ending() -> None:
+    """As calibrate.py and calibrated.py once did: which of them does what could only be guessed."""
+    for folder in {path.parent for path in [*MODULES.values(), *(REPOSITORY / "library").glob("*.py")]}:
+        beginnings: dict[str, list[str]] = {}
+        for path in folder.glob("*.py"):
+            beginnings.setdefault("_".join(ENDINGS.sub("", word) for word in path.stem.split("_")), []).append(
+                path.stem
+            )
+        assert [names for names in beginnings.values() if len(names) > 1] == [], folder
+
+
+def test_few_files_have_a_name_that_fits_any() -> None:
+    """A check's file may, since it is named by the check's id; `host/files.py` has the name by which all know it."""
+    general = ("files", "record", "utils", "helpers", "common", "misc", "tools")
+    named = {name for name in MODULES if name.rpartition(".")[2] in general and not name.startswith("checks.")}
+    assert named == {"host.files", "operator.record", "settled.record"}
+
+
 def test_the_id_of_a_check_says_where_it_is() -> None:
     """`gpu.count` in the folder checks/gpu; a family of one module may be that module, checks/<family>.py."""
     for module in CHECKED:

@@ -29,6 +29,7 @@ from .gpu import (
     processor,
     repair,
     strikes,
+    throttling,
 )
 from .gpu.strikes_kept import counted
 from .host import (
@@ -63,6 +64,7 @@ MODULES = (
     memory,
     repair,
     heat,
+    throttling,
     power,
     clocks,
     pcie,

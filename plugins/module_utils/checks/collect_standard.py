@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..host.access import read_account, read_file, read_password_state, read_unsafe_files
 from ..host.files import names_in
-from ..launch.calibration.calibrated import calibrated_arm
+from ..launch.calibration.chosen import calibrated_arm
 from ..launch.preload import PACKAGES, check_library
 from ..launch.runtime_policy import LaunchError, load_policy
 from ..packages.locks import read_package_locks

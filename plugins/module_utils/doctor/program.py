@@ -36,8 +36,8 @@ from ..verdict.report import (
     summary_line,
     write_text,
 )
+from .bundle_options import add_file_options, bundle_option, refuse, replay_option
 from .by_hand import done_by, sentence_of
-from .files import add_file_options, bundle_option, refuse, replay_option
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
 from .recorded import is_watched, nagios_of_recorded, read_recorded, recorded_words
 from .report_text import finding_lines, report_lines

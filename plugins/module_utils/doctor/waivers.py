@@ -12,7 +12,7 @@ from ..checks.kernel.event_names import in_one_spelling
 from ..checks.smoke.training import smoke_record
 from ..checks.waivers import acknowledgements
 from ..checks.waivers.acknowledgements import DEFAULT_FOR, LONGEST_DAYS, is_event, later
-from ..checks.waivers.acknowledging import Refused, check_named, findings_to_acknowledge
+from ..checks.waivers.named_findings import Refused, check_named, findings_to_acknowledge
 from ..checks.waivers.report import acknowledgement_lines, strike_lines
 from ..host.files import below
 from ..verdict.boot_check import CHECK_NOW, RECORD_PATH, gate, keep_record, read_moment

@@ -8,7 +8,7 @@ Sources: Linux Documentation/ABI (sysfs-devices-node, sysfs-devices-system-cpu, 
 import os
 
 from .files import below, exists, names_in, read_colon_lines, read_int, read_text, to_int
-from .record import Record
+from .named_tuple import Record
 
 # Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False

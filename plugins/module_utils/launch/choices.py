@@ -5,7 +5,7 @@ Nothing here changes the process. Order of precedence: an option, then the calle
 /etc/gpuwright/runtime.json, then the defaults.
 """
 
-from .calibration.calibrated import UNSET
+from .calibration.chosen import UNSET
 from .cpu_choice import choose_cpus, keep_cores, nodes_for_bind
 from .decision import Decision
 from .gpu_choice import choose_visible_gpus, place_ranks

@@ -4,7 +4,7 @@
 Every rank computes the same division from the same facts and takes its own part; they do not talk to each other.
 """
 
-from ..host.record import Record
+from ..host.named_tuple import Record
 
 # Importing typing would take a third of gpu-run's start time: its names are only for the type checker.
 TYPE_CHECKING = False

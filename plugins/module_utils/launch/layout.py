@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the NUMA nodes of a host are related to each other."""
 
-from ..host.record import Record
+from ..host.named_tuple import Record
 from ..host.topology import all_node_cpus, node_distances, socket_of
 
 TYPE_CHECKING = False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a process may run and take memory from: by an option, the calibration of its command, or the policy."""
 
-from ..host.record import Record
-from .calibration.calibrated import CORES, calibrated_placement
+from ..host.named_tuple import Record
+from .calibration.chosen import CORES, calibrated_placement
 from .cpu_share import NODE
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ Sources: torchrun (environment variables), DeepSpeed (launcher/launch.py), Open 
 import os
 
 from ..host.files import is_digits, read_colon_lines, read_text, to_int
-from ..host.record import Record
+from ..host.named_tuple import Record
 from .runtime_policy import LaunchError
 
 # Importing typing would take a third of gpu-run's start time: its names are only for the type checker.

@@ -5,7 +5,7 @@ Every function takes a `decision.Decision` and records in it what it chose and w
 """
 
 from ..host.topology import format_cpu_list, memory_nodes
-from .calibration.calibrated import calibrated_arm
+from .calibration.chosen import calibrated_arm
 from .decision import BY_CALLER
 
 # Importing typing would take a third of gpu-run's start time: its names are only for the type checker.

@@ -8,7 +8,7 @@ from . import knobs as tuning_knobs
 from . import profiles
 from . import store as tuning_store
 from .disk import NotHere
-from .files import TMPFILES, UNIT_NAME
+from .file_texts import TMPFILES, UNIT_NAME
 from .plan import Plan
 
 NOTHING = Plan([], [], {}, {})

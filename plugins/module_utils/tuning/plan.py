@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..host.files import exists, read_int
 from ..readings.kernel_log.log import read_container
-from . import files as tuning_files
+from . import file_texts as tuning_files
 from . import gpu as tuning_gpu
 from . import knobs as tuning_knobs
 from . import profiles

@@ -13,7 +13,7 @@ import re
 from typing import Any, Dict, List
 
 from ..host.files import below, exists, names_in, read_text
-from .files import HEAD
+from .file_texts import HEAD
 
 OWN = "/gpuwright/tuned.conf"
 CONFIG = "/etc/tuned/tuned-main.conf"

@@ -6,7 +6,7 @@ from typing import Any, Mapping
 
 from ..host.files import exists, read_text
 from . import knobs as tuning_knobs
-from .files import RECORD
+from .file_texts import RECORD
 
 
 def load_record(root: str) -> Any:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from ansible_collections.gpuwright.node.plugins.module_utils.tuning.files import DROP_IN
+from ansible_collections.gpuwright.node.plugins.module_utils.tuning.file_texts import DROP_IN
 
 from .differences import Difference, Place
 

@@ -17,7 +17,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import ROOT, report_folder
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import width
 
-from . import batches, digest, judge, record, settings, table
+from . import batches, digest, judge, settings, state_file, table
 
 SCREEN = "gpuwright.node.screen"
 
@@ -70,7 +70,7 @@ def batches_of(group: str, turn: str, kind: Kind = Kind()) -> list[list[str]]:
     if turn not in now.turns:
         try:
             now.turns[turn] = _second_turn() if turn == "busy" else _prepared(group, kind)
-        except record.RecordError as error:
+        except state_file.RecordError as error:
             raise RolloutError(str(error)) from error
     return now.turns[turn]
 
@@ -84,8 +84,8 @@ def _prepared(group: str, kind: Kind) -> list[list[str]]:
         raise RolloutError("; ".join(found))
     asked = settings.settings(extra, kind.name, kind.again)
     inventory = [str(source) for source in context.CLIARGS.get("inventory") or ()]
-    path = record.path_of(log_folder(), asked.name, inventory)
-    old = record.read(path)
+    path = state_file.path_of(log_folder(), asked.name, inventory)
+    old = state_file.read(path)
     if old and old["run"] and not old["ended"] and runs.state_of(old["run"]) == runs.LIVES:
         raise RolloutError(
             f"rollout {asked.name} is under way: process {old['run']['pid']} of {old['run']['who']}; wait until it has "
@@ -97,14 +97,14 @@ def _prepared(group: str, kind: Kind) -> list[list[str]]:
         raise RolloutError("; ".join(found))
     known = [host.name for host in now.manager._inventory.get_hosts(group, ignore_limits=True)]
     plans = _plans(variables, [*sorted(tags), "-", *sorted(skipped)])
-    made = record.begun(old, asked.name, inventory, plans, known, asked.again)
+    made = state_file.begun(old, asked.name, inventory, plans, known, asked.again)
     made["rules"] = {
         "batches": list(asked.batches), "down_at_once": asked.down, "breaker_percent": asked.breaker
     }  # fmt: skip
     made["run"] = runs.claim()
-    pending = record.in_state(made, judge.PENDING)
+    pending = state_file.in_state(made, judge.PENDING)
     parts = batches.split(pending, batches.sizes(len(pending), asked.batches, asked.down))
-    made = record.with_batches(made, parts)
+    made = state_file.with_batches(made, parts)
     kept = [host for host in plans if host not in pending]
     for line in table.announcement(asked.name, parts, kept, made["rules"], width()):
         Display().display(line)
@@ -115,7 +115,7 @@ def _prepared(group: str, kind: Kind) -> list[list[str]]:
         stop = judge.decide(made, parts[0]).stop
         if stop:
             raise RolloutError(stop)
-    record.write(path, made)
+    state_file.write(path, made)
     now.path = path
     return parts
 
@@ -124,14 +124,14 @@ def _second_turn() -> list[list[str]]:
     """Busy hosts, once all others are through; none if the rollout has been stopped."""
     if now.path is None:
         return []
-    made = record.read(now.path)
+    made = state_file.read(now.path)
     if made is None or made["stopped"] or judge.broken(made["hosts"], made["starts"], made["rules"]["breaker_percent"]):
         return []
-    waiting = record.in_state(made, judge.WAITING)
+    waiting = state_file.in_state(made, judge.WAITING)
     rules = made["rules"]
     parts = batches.split(waiting, batches.sizes(len(waiting), rules["batches"], rules["down_at_once"]))
     if parts:
-        record.write(now.path, record.with_batches(made, parts))
+        state_file.write(now.path, state_file.with_batches(made, parts))
     return parts
 
 

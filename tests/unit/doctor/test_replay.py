@@ -21,7 +21,7 @@ import test_gpu_doctor
 from gpuwright.checks.all import run_checks
 from gpuwright.doctor.bundle import make as bundle
 from gpuwright.doctor.bundle.masking_known import known_masker
-from gpuwright.doctor.replay import files as replay_files
+from gpuwright.doctor.replay import given_file as replay_files
 from gpuwright.doctor.replay import judge as replay_judge
 from gpuwright.doctor.replay import judge_files as replay
 from gpuwright.readings.kernel_log.records import Line

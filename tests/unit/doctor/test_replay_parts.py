@@ -196,7 +196,7 @@ def test_a_folder_names_what_it_passes_over(tmp_path, capsys, monkeypatch):
     last = capsys.readouterr().out.splitlines()[-1]
     assert "1 hidden folders not looked at" in last and "1 links, pipes and the like not looked at" in last
     (tmp_path / "a/more.log").write_text(GOOD_LOG)
-    monkeypatch.setattr("gpuwright.doctor.replay.files.MOST_FILES", 1)
+    monkeypatch.setattr("gpuwright.doctor.replay.given_file.MOST_FILES", 1)
     assert replay.replay(str(tmp_path), as_json=True) == 3
     record = json.loads(capsys.readouterr().out)
     assert "more than 1 files" in record["files"][0]["problem"] and len(record["left_out"]) == 2

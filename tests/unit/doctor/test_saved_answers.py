@@ -8,7 +8,7 @@ from pathlib import Path
 import healthy_node
 import pytest
 from gpuwright.checks.all import run_checks
-from gpuwright.doctor.replay.files import XML, Piece
+from gpuwright.doctor.replay.given_file import XML, Piece
 from gpuwright.doctor.replay.judge import judged
 from gpuwright.gpu.nvidia_smi.query import record_of
 from gpuwright.host.bounded import Finished

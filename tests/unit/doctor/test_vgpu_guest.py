@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import vgpu_guest
-from gpuwright.doctor.replay.files import XML, Piece
+from gpuwright.doctor.replay.given_file import XML, Piece
 from gpuwright.doctor.replay.judge import judged
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 

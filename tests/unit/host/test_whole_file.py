@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from gpuwright.host import owning, trees, whole_file
 from gpuwright.host.secure_boot import mok_request
-from gpuwright.launch.calibration import calibrated
+from gpuwright.launch.calibration import chosen as calibrated
 from gpuwright.tuning import store
 from gpuwright.verdict import report
 

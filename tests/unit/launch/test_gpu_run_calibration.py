@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from gpu_run_machines import a5, build, choose, write
 from gpuwright.host.topology import format_cpu_list
-from gpuwright.launch.calibration.calibrated import CALIBRATED_PATH, calibrated_arm, command_key, machine_identity
+from gpuwright.launch.calibration.chosen import CALIBRATED_PATH, calibrated_arm, command_key, machine_identity
 from gpuwright.launch.calibration.rule import (
     BASE,
     CONTROL,

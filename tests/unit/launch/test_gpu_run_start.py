@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpuwright.host.record import Record
+from gpuwright.host.named_tuple import Record
 from gpuwright.launch import fast_json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from gpuwright.training.sandbox import NOT_OF_THE_SANDBOX
-from gpuwright.tuning.files import UNIT_NAME, UNIT_TEXT
+from gpuwright.tuning.file_texts import UNIT_NAME, UNIT_TEXT
 from jinja2 import Environment, StrictUndefined
 
 REPOSITORY = Path(__file__).resolve().parents[3]

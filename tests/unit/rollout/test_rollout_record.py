@@ -9,82 +9,82 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuwright.node.plugins.action import rollout as action
 from ansible_collections.gpuwright.node.plugins.module_utils.host import whole_file
-from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import judge, record
+from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import judge, state_file
 
 INVENTORY = ["/etc/hosts.yml"]
 
 
-def first(*hosts: str) -> record.Record:
-    made = record.begun(None, "default", INVENTORY, dict.fromkeys(hosts, "p1"), hosts, False)
+def first(*hosts: str) -> state_file.Record:
+    made = state_file.begun(None, "default", INVENTORY, dict.fromkeys(hosts, "p1"), hosts, False)
     made["rules"] = {"batches": [1], "down_at_once": 0, "breaker_percent": 10}
-    return record.with_batches(made, [[host] for host in hosts])
+    return state_file.with_batches(made, [[host] for host in hosts])
 
 
-def states(made: record.Record) -> dict[str, str]:
+def states(made: state_file.Record) -> dict[str, str]:
     return {name: host["state"] for name, host in made["hosts"].items()}
 
 
 def test_a_second_start_leaves_out_what_is_done_with_the_same_plan(tmp_path: Path) -> None:
-    made = record.with_state(first("a", "b", "c", "gone"), ["a", "b"], judge.DONE)
-    made = record.with_state(made, ["c"], judge.BEGUN)
-    record.write(tmp_path / "r.json", made)
+    made = state_file.with_state(first("a", "b", "c", "gone"), ["a", "b"], judge.DONE)
+    made = state_file.with_state(made, ["c"], judge.BEGUN)
+    state_file.write(tmp_path / "r.json", made)
     plans = {"a": "p1", "b": "p2", "c": "p1", "new": "p1"}
-    again = record.begun(record.read(tmp_path / "r.json"), "default", INVENTORY, plans, plans, False)
+    again = state_file.begun(state_file.read(tmp_path / "r.json"), "default", INVENTORY, plans, plans, False)
     assert states(again) == {"a": "done", "b": "pending", "c": "pending", "new": "pending"}
-    assert (again["starts"], again["kept"]) == (2, 1) and record.in_state(again, "pending") == ["b", "c", "new"]
-    assert set(states(record.begun(made, "default", INVENTORY, plans, plans, True)).values()) == {"pending"}
+    assert (again["starts"], again["kept"]) == (2, 1) and state_file.in_state(again, "pending") == ["b", "c", "new"]
+    assert set(states(state_file.begun(made, "default", INVENTORY, plans, plans, True)).values()) == {"pending"}
 
 
 def test_hosts_outside_of_the_limit_stay_as_they_are() -> None:
-    made = record.with_state(first("a", "b"), ["a"], judge.LOST, "no route")
-    again = record.begun(made, "default", INVENTORY, {"b": "p1"}, ["a", "b"], False)
+    made = state_file.with_state(first("a", "b"), ["a"], judge.LOST, "no route")
+    again = state_file.begun(made, "default", INVENTORY, {"b": "p1"}, ["a", "b"], False)
     assert states(again) == {"a": "lost", "b": "pending"} and again["hosts"]["a"]["why"] == "no route"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 2}', '{"schema": 1, "hosts": {}}'])
 def test_a_damaged_record_is_no_new_rollout(tmp_path: Path, text: str) -> None:
     (tmp_path / "r.json").write_text(text)
-    with pytest.raises(record.RecordError, match=r"remove it to begin a new rollout.*\[rollout.record\]$"):
-        record.read(tmp_path / "r.json")
+    with pytest.raises(state_file.RecordError, match=r"remove it to begin a new rollout.*\[rollout.record\]$"):
+        state_file.read(tmp_path / "r.json")
 
 
 def test_the_record_is_for_its_owner_and_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr(whole_file, "sync_folder", synced.append)
-    record.write(tmp_path / "logs/r.json", first("a"))
+    state_file.write(tmp_path / "logs/r.json", first("a"))
     assert (tmp_path / "logs/r.json").stat().st_mode & 0o777 == 0o600
     assert synced == [str(tmp_path / "logs/r.json")]
-    assert set(json.loads((tmp_path / "logs/r.json").read_text())) == record.KEYS
+    assert set(json.loads((tmp_path / "logs/r.json").read_text())) == state_file.KEYS
 
 
 def test_a_write_that_fails_leaves_the_old_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record.write(tmp_path / "r.json", first("a"))
+    state_file.write(tmp_path / "r.json", first("a"))
     monkeypatch.setattr(os, "fsync", lambda _file: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(record.RecordError, match=r"cannot be written \(No space left on device\)"):
-        record.write(tmp_path / "r.json", first("b"))
-    assert states(record.read(tmp_path / "r.json") or {}) == {"a": "pending"}
+    with pytest.raises(state_file.RecordError, match=r"cannot be written \(No space left on device\)"):
+        state_file.write(tmp_path / "r.json", first("b"))
+    assert states(state_file.read(tmp_path / "r.json") or {}) == {"a": "pending"}
     assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
 
 
 def test_two_inventories_have_two_records(tmp_path: Path) -> None:
-    names = {record.path_of(tmp_path, "default", inventory) for inventory in (["/a"], ["/b"], ["/a", "/b"])}
-    assert len(names) == 3 and record.path_of(tmp_path, "x", ["/b", "/a"]) == record.path_of(
+    names = {state_file.path_of(tmp_path, "default", inventory) for inventory in (["/a"], ["/b"], ["/a", "/b"])}
+    assert len(names) == 3 and state_file.path_of(tmp_path, "x", ["/b", "/a"]) == state_file.path_of(
         tmp_path, "x", ["/a", "/b"]
     )
 
 
 def test_a_batch_begins_in_the_record_before_it_begins_on_a_host(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
-    record.write(path, first("a", "b"))
+    state_file.write(path, first("a", "b"))
     assert action.step(path, "begun", ["a"]) == {"go": ["a"], "stop": ""}
-    assert states(record.read(path) or {}) == {"a": "begun", "b": "pending"}
+    assert states(state_file.read(path) or {}) == {"a": "begun", "b": "pending"}
     stopped = action.step(path, "begun", ["b"])
-    assert stopped["go"] == [] and (record.read(path) or {})["stopped"] == stopped["stop"] != ""
-    record.write(path, record.with_state(record.read(path) or {}, ["a"], judge.BEGUN))
+    assert stopped["go"] == [] and (state_file.read(path) or {})["stopped"] == stopped["stop"] != ""
+    state_file.write(path, state_file.with_state(state_file.read(path) or {}, ["a"], judge.BEGUN))
     assert action.step(path, "done", ["a"])["go"] == ["a"]
     assert action.step(path, "begun", ["b"])["go"] == ["b"]
 
 
 def test_a_record_that_was_removed_meanwhile_stops(tmp_path: Path) -> None:
-    with pytest.raises(record.RecordError, match="was removed while it was under way"):
+    with pytest.raises(state_file.RecordError, match="was removed while it was under way"):
         action.step(tmp_path / "r.json", "begun", ["a"])

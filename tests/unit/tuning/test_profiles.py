@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gpuwright.tuning import knobs as tuning_knobs
 from gpuwright.tuning import profiles
-from gpuwright.tuning.files import HEAD
+from gpuwright.tuning.file_texts import HEAD
 from gpuwright.tuning.plan import Refused
 from tuned_host import EARLIER, LATER, TunedHost, as_a_kernel_does, text, tune
 

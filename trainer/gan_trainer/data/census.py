@@ -13,7 +13,7 @@ from PIL import Image
 
 from ..config import Config
 from ..own import is_own
-from .files import SUFFIXES
+from .image_files import SUFFIXES
 from .images import FolderImages, LabelledImages, OwnImages
 from .pixels import ALPHA, ORIENTATION, UNREADABLE
 

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 from ..config import Config
 from ..errors import UsageError
 from ..own import call
-from .files import SUFFIXES, list_images
+from .image_files import SUFFIXES, list_images
 from .pixels import UNREADABLE, decode_image, decode_into
 
 

@@ -13,7 +13,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from .files import read_at
+from .image_files import read_at
 
 Encoded = Union[bytes, BinaryIO, Path]
 # What Pillow raises for a damaged file, and what is raised here for numbers that are not a picture.

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ..parallel.distributed import Ranks
-from .files import SUFFIXES
+from .image_files import SUFFIXES
 from .images import BadImages, DataError
 from .pixels import decode_into
 from .tar_samples import TarSamples

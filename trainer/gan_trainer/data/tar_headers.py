@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple
 
-from .files import read_at
+from .image_files import read_at
 
 BLOCK = 512
 # One reading holds the header, or a pax header, its records and the header itself.

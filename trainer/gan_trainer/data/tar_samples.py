@@ -18,7 +18,7 @@ from typing import Any, Iterable, Iterator, NamedTuple, Optional, Tuple
 import webdataset
 from webdataset.tariterators import base_plus_ext
 
-from .files import SUFFIXES, read_at
+from .image_files import SUFFIXES, read_at
 from .images import BadImages
 from .tar_headers import DamagedTar, Member, UnendedTar, UnusualTar, members
 

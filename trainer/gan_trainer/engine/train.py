@@ -27,12 +27,12 @@ from ..runs.folder import RunFolder
 from ..runs.reporting import Reporter
 from ..safe_files import replace_text
 from ..stop_signal import StopSignal, StopWaiting
+from .after_step import Record
 from .batch_size import find_batch_size
 from .failures import explain
 from .loop import Trainer
 from .memory import use_expandable_segments
 from .profiling import StepProfiler
-from .record import Record
 from .schedule import learning_rate
 from .speed_up import slow_down, speed_up
 from .stability import TrainingError

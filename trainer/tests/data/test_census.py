@@ -11,7 +11,7 @@ from PIL import Image
 
 from gan_trainer.config import make_config
 from gan_trainer.data.census import counted, describe
-from gan_trainer.data.files import list_images
+from gan_trainer.data.image_files import list_images
 from gan_trainer.data.images import DataError
 
 

@@ -5,7 +5,7 @@ from typing import Dict, Iterable, List, Sequence
 
 from ...host.bounded import run_bounded
 from ...host.files import exists
-from ...tuning.files import UNIT_NAME
+from ...tuning.file_texts import UNIT_NAME
 
 SECONDS = 10
 UNIT_FOLDER = "/etc/systemd/system"

@@ -17,7 +17,7 @@ from ...verdict.expectations import PLAN_PARTS, SCHEMA, parse_expectations
 from ..bundle.make import EXPECTATIONS, KERNEL_LOG, QUERY_XML, REPORT, identity
 from ..scan.examine import scan_records
 from ..scan.scope import is_scan
-from .files import BUNDLE, FORMS, LOG, XML, Piece, manifest_of
+from .given_file import BUNDLE, FORMS, LOG, XML, Piece, manifest_of
 
 REACHABLE = "driver.reachable"
 # Readings that a file without its node lacks; a check that asks for one is left out.

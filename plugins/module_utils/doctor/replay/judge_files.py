@@ -7,7 +7,7 @@ from typing import List, Optional
 
 from ...verdict.check import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
 from ...verdict.report import PASSING, TABLE_ORDER, printable
-from .files import DAMAGED, NOT_JUDGED, look_below, pieces_of
+from .given_file import DAMAGED, NOT_JUDGED, look_below, pieces_of
 from .judge import judged
 
 SCHEMA = 1

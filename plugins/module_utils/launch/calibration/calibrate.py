@@ -21,7 +21,7 @@ from ..preload import prove_preload
 from ..program import take_program
 from ..ranks import Launcher, Rank, find_rank
 from ..runtime_policy import LaunchError
-from .calibrated import CALIBRATED_PATH, check_writable, command_key, kept_placements, machine_identity, save
+from .chosen import CALIBRATED_PATH, check_writable, command_key, kept_placements, machine_identity, save
 from .measuring import Way, compiled, measure, say
 from .placements import AGAIN, BARE, PLACEMENTS, different, placing, refusal, why_not_measured
 from .rule import BASE, CONTROL, LEAST_ROUNDS, judge, rounds_needed

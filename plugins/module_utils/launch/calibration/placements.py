@@ -11,7 +11,7 @@ from ..memory_policy import set_memory_policy
 from ..options import Options
 from ..placement import CALIBRATED, Placement
 from ..ranks import Rank, is_launcher
-from .calibrated import CORES, UNSET
+from .chosen import CORES, UNSET
 
 BARE, AGAIN = "bare", "bare again"
 PLACEMENTS = {

@@ -11,7 +11,7 @@ import pytest
 from gpuwright.checks.all import CHECKS
 from gpuwright.checks.kernel.event_names import in_one_spelling
 from gpuwright.checks.waivers.acknowledgements import PATH
-from gpuwright.checks.waivers.acknowledging import Refused, findings_to_acknowledge
+from gpuwright.checks.waivers.named_findings import Refused, findings_to_acknowledge
 from gpuwright.checks.waivers.rules import close_events
 from gpuwright.readings.kernel_log.log import parse_log
 from gpuwright.verdict.check import FAIL, judge

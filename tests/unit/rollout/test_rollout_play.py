@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -105,3 +106,18 @@ def test_what_differs_is_data(name: str) -> None:
     assert rest["ansible.builtin.import_playbook"] == "rollout.yml" and rest["vars"]["rollout_role"] == name
     own = {key for key in rest["vars"] if key.startswith("rollout_")}
     assert own <= set(plays("batches")[0]["vars"]) and rest["vars"]["rollout_kind"]["whole"] is True
+
+
+def test_no_task_leaves_a_value_under_the_name_of_one_of_its_variables() -> None:
+    """What a task of the first turn registers or sets is there in the second one, and comes before the play's own."""
+    left: set[str] = set()
+    for file in REPOSITORY.glob("roles/*/tasks/*.yml"):
+        text = file.read_text()
+        left |= set(re.findall(r"register: (\w+)", text))
+        left |= {
+            name
+            for block in re.findall(r"set_fact:\n((?: {4,}.*\n)+)", text)
+            for name in re.findall(r"(?m)^ +(\w+):", block)
+        }
+    assert "rollout_look" in left and "patch_due" in left
+    assert left & set(plays("batches")[0]["vars"]) == set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpuwright.doctor.replay.files import CSV_FORM, NOT_JUDGED, TABLE_FORM, TEXT_FORM, pieces_of_text
+from gpuwright.doctor.replay.given_file import CSV_FORM, NOT_JUDGED, TABLE_FORM, TEXT_FORM, pieces_of_text
 from gpuwright.doctor.replay.judge import judged
 from gpuwright.gpu.nvidia_smi.forms import FIELDS
 from gpuwright.gpu.nvidia_smi.other_forms import parse_csv_answer, parse_text, record_of_form

@@ -22,7 +22,7 @@ from ..checks.waivers.report import with_waivers
 from ..gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS
 from ..host.terminal import escape_output, print_utf8
 from ..training.smoke_history import last_smoke
-from ..verdict.boot_check import RECORD_PATH, forget_record, gate, keep_record, read_uptime
+from ..verdict.boot_check import RECORD_PATH, forget_record, keep_record, read_uptime
 from ..verdict.check import LEVELS, QUICK, STANDARD
 from ..verdict.expectations import EXPECTATIONS_PATH, parse_expectations
 from ..verdict.report import (
@@ -39,10 +39,11 @@ from ..verdict.report import (
 from .bundle_options import add_file_options, bundle_option, refuse, replay_option
 from .by_hand import done_by, sentence_of
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
-from .recorded import is_watched, nagios_of_recorded, read_recorded, recorded_words
+from .recorded import read_recorded, recorded_words
 from .report_text import finding_lines, report_lines
 from .root_result import with_roots_results
 from .scan import option
+from .start import answered
 from .waivers import add_waiver_options, asks_for_waivers, refuse_waiver_options, waiver_option
 
 USAGE_ERROR = 2
@@ -68,8 +69,8 @@ exit status:
   --bundle         0, 3 not written
   --replay         0 all PASS or WARN, 1 a FAIL, 2 usage error, 3 an UNKNOWN or nothing to judge
 
-For ordinary users: sudo gpu-doctor sees more. On a node that checks itself, --nagios then reports what root's last
-check recorded, and UNKNOWN when that check is too old to count.
+For ordinary users: sudo gpu-doctor sees more. On a node that checks itself, --nagios alone reports what root's last
+check recorded with its age, and UNKNOWN when that check is too old to count; with --level, it checks now.
 """
 
 
@@ -78,6 +79,9 @@ def main(arguments: Optional[Sequence[str]] = None, root: str = "/", pyz_version
 
     pyz_version  that of gpu-doctor.pyz, which scans by default; "" for the program on a node
     """
+    status = None if pyz_version else answered(sys.argv[1:] if arguments is None else arguments, root)
+    if status is not None:
+        return status
     # A reader that has seen enough, such as head, ends the program silently, as with any other program.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     escape_output()
@@ -91,9 +95,7 @@ def main(arguments: Optional[Sequence[str]] = None, root: str = "/", pyz_version
     if options.scan:
         return option.scan_option(options, root, bool(pyz_version))
     if options.gate:
-        is_open, sentence = gate(root)
-        print("gpu-doctor: " + sentence, file=sys.stdout if is_open else sys.stderr)
-        return 0 if is_open else 1
+        return answered(["--gate"], root) or 0
     if asks_for_waivers(options):
         return waiver_option(options, root, examine)
     path = options.expectations or os.path.join(root, EXPECTATIONS_PATH.lstrip("/"))
@@ -106,10 +108,6 @@ def main(arguments: Optional[Sequence[str]] = None, root: str = "/", pyz_version
             forget_record(root)
         return USAGE_ERROR if options.expectations else UNKNOWN_STATUS
     as_user = os.geteuid() != 0
-    if options.nagios and as_user and not options.expectations and is_watched(root):
-        line, status = nagios_of_recorded(root)
-        print(line)
-        return status
     begin = time.monotonic()
     report = examine(expectations, root, options.level, bool(options.record))
     seconds = time.monotonic() - begin
@@ -148,7 +146,7 @@ def parse(arguments: Optional[Sequence[str]], pyz_version: str = "") -> argparse
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     levels = "quick: seconds; standard: with toolkit, venv and trainer (default); deep: minutes, measures idle GPUs"
-    parser.add_argument("--level", choices=LEVELS, default=STANDARD, help=levels)
+    parser.add_argument("--level", choices=LEVELS, help=levels)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the report as JSON")
     output.add_argument("--nagios", action="store_true", help="print one line and exit with a status for Nagios")
@@ -164,6 +162,8 @@ def parse(arguments: Optional[Sequence[str]], pyz_version: str = "") -> argparse
     add_file_options(parser)
     option.add_scan_option(parser, pyz_version)
     options = parser.parse_args(arguments)
+    # A monitor asks often, and must not start PyTorch each time.
+    options.level = options.level or (QUICK if options.nagios else STANDARD)
     option.settle(parser, options, bool(pyz_version))
     refuse(parser, options)
     refuse_waiver_options(parser, options)

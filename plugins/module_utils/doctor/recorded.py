@@ -12,6 +12,10 @@ from .metrics import NAGIOS_STATUS, nagios_line
 from .root_result import read_roots
 
 
+# A record counts for three periods of the timer (roles/system_monitor/vars); a monitor is told after two.
+MOST_AGE = 2 / 3.0
+
+
 class Recorded(NamedTuple):
     """Root's last record, None if there is none, and why it does not count, "" if it does."""
 
@@ -57,6 +61,9 @@ def nagios_of_recorded(root: str = "/") -> Tuple[str, int]:
     words = recorded_words(found, read_uptime(root))
     if found.problem or found.record is None:
         return f"GPU UNKNOWN: root's last check: {words}", NAGIOS_STATUS[UNKNOWN]
+    age_s = (read_uptime(root) or 0) - found.record["uptime_s"]
+    if age_s > found.record["holds_s"] * MOST_AGE:
+        return f"GPU UNKNOWN: root's last check is older than two periods of its timer: {words}", NAGIOS_STATUS[UNKNOWN]
     line, verdict = nagios_line(found.record["checks"], found.record["verdict"]), found.record["verdict"]
     text, _bar, data = line.partition(" | ")
     return f"{text}; checked by root: {words} | {data}", NAGIOS_STATUS.get(verdict, NAGIOS_STATUS[UNKNOWN])

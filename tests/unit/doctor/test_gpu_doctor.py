@@ -239,10 +239,11 @@ def test_deep_leaves_a_gpu_in_use_alone(doctor, folder, node):
 
 
 def test_nagios(doctor, node):
-    done = doctor("--nagios")
+    done = doctor("--nagios", "--level", "standard")
     assert (done.returncode, done.stdout.split(":")[0]) == (0, "GPU OK") and done.stdout.count("\n") == 1
     (node.folder / "usr/local/cuda").unlink()
-    done = doctor("--nagios")
+    assert doctor("--nagios").returncode == 0, "without --level, level quick"
+    done = doctor("--nagios", "--level", "standard")
     assert done.returncode == 2
     assert done.stdout.startswith("GPU CRITICAL: cuda.link: /usr/local/cuda is a dangling link | fail=1 unknown=0")
 
@@ -417,6 +418,8 @@ def test_an_ordinary_user_is_told_roots_last_check(doctor, node):
     assert doctor("--level", "quick", "--record", "900").returncode == 0
     told = doctor("--nagios", **user)
     assert (told.returncode, told.stdout[:7]) == (0, "GPU OK:"), told.stdout
+    by_root = doctor("--nagios")
+    assert by_root.stdout.partition("checked by root")[1:] == told.stdout.partition("checked by root")[1:]
     assert "checked by root: PASS, " in told.stdout and "it is valid for 900 s | fail=0" in told.stdout
     assert "root's last check: PASS, " in doctor(**user).stdout
     path = node.folder / "var/lib/gpuwright/boot-check.json"

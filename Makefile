@@ -242,8 +242,8 @@ endif
 matrix-check: venv ## compare the matrix with the wheels on the index that pip is configured for: their CUDA, cuDNN, which pairs resolve, and every lock file
 	@$(VENV)/bin/python tools/matrix_check.py
 
-matrix-refresh: venv ## releases since the matrix was written, and proposed rows for them to check; WRITE=true adds them, marked as not verified
-	@$(VENV)/bin/python tools/matrix_refresh.py $(if $(filter true,$(WRITE)),--write)
+matrix-refresh: venv ## releases since the matrix was written, and proposed rows for them to check; WRITE=true adds them, marked as not verified; KNOWLEDGE=folder writes newer tables for preflight_knowledge
+	@$(VENV)/bin/python tools/matrix_refresh.py $(if $(filter true,$(WRITE)),--write) $(if $(KNOWLEDGE),--knowledge '$(KNOWLEDGE)')
 
 clean: ## remove what was built here (not the image cache)
 	rm -rf $(VENV) .fleet reports .pytest_cache .ruff_cache .mypy_cache

@@ -38,6 +38,15 @@ options:
     description: Names of the existing lock files. If omitted, the plan does not require one.
     type: list
     elements: str
+  knowledge:
+    description: A file, or a folder with knowledge.yml in it, on the controller, with newer tables than those of
+      O(matrix). Whatever is not used of it is said in the plan's warnings.
+    type: str
+    default: ""
+  knowledge_signer:
+    description: Fingerprint of the SSH key that must have signed that file; without one its SHA-256 is enough.
+    type: str
+    default: ""
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -89,6 +98,8 @@ def main() -> None:
             "also": {"type": "dict", "default": {}},
             "pins": {"type": "dict", "default": {}},
             "locks": {"type": "list", "elements": "str"},
+            "knowledge": {"type": "str", "default": ""},
+            "knowledge_signer": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )

@@ -29,6 +29,7 @@ import pip_index
 import repository_index
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import candidates as plan_candidates
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import knowledge
 
 News = rows.News
 RELEASES = "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json"
@@ -233,9 +234,31 @@ def _answer(source: tuple[str, Callable[[], Iterator[News]]]) -> list[News] | st
         return f"Nothing was read of {name}: {error}."
 
 
+# Tables that a source renews, by the words with which it says that it gave no answer.
+RENEWED = {"torch": "pytorch", "tensorflow": "tensorflow", "cuDNN": "cudnn", "NCCL": "nccl", "the CUDA toolkit": "cuda"}
+
+
+def write_knowledge(folder: Path, files: dict[str, str], news: list[News], silent: list[str]) -> Path:
+    """The tables whose source was read, with the proposed rows, as of today; those of silent sources keep their day."""
+    added = dict(files)
+    for entry in news:
+        if entry.row:
+            added[FILES[entry.kind]] = rows.add_row(added[FILES[entry.kind]], entry)
+    matrix = {name: part for text in added.values() for name, part in yaml.load(text, yaml.CSafeLoader).items()}
+    today = datetime.date.today().isoformat()
+    tables = [table for source, table in RENEWED.items() if not any(f"of {source}:" in words for words in silent)]
+    tables += [] if any("drivers' releases" in words for words in silent) else ["drivers"]
+    for name in tables:
+        matrix["tables"][name]["as_of"] = today
+    return knowledge.write(folder, matrix, tables)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="add the proposed rows to the matrix; no row is changed")
+    parser.add_argument(
+        "--knowledge", type=Path, help="folder for a file of the tables with the proposed rows (preflight_knowledge)"
+    )
     parser.add_argument("--matrix", type=Path, default=check.MATRIX, help="folder of the matrix")
     parser.add_argument("--releases", default=RELEASES, help="NVIDIA's file of driver releases")
     asked = parser.parse_args()
@@ -251,6 +274,8 @@ def main() -> int:
     if asked.write:
         for name in {FILES[entry.kind] for entry in news if entry.row}:
             (asked.matrix / name).write_text(files[name])
+    if asked.knowledge:
+        print(f"{write_knowledge(asked.knowledge, files, news, silent)}: set preflight_knowledge to its folder")
     print(
         *silent,
         f"{len(news)} newer than the matrix of {matrix['as_of']}, {len(silent)} source(s) without an answer",

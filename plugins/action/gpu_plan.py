@@ -18,6 +18,8 @@ SPEC: dict[str, Any] = {
     "also": {"type": "dict", "default": {}},
     "pins": {"type": "dict", "default": {}},
     "locks": {"type": "list", "elements": "str"},
+    "knowledge": {"type": "str", "default": ""},
+    "knowledge_signer": {"type": "str", "default": ""},
 }
 
 

@@ -43,6 +43,9 @@ DISCOVERED, OF_HOST = "INTERPRETER_PYTHON_FALLBACK", "ansible_interpreter_python
 OF_ALL = "gpuwright"
 
 
+COUNT, MODEL = "verify_expected_gpu_count", "verify_expected_gpu_model"
+
+
 class ActionModule(ActionBase):
     """`host_plan:` of a task; the module of the same name documents it."""
 
@@ -144,7 +147,9 @@ class ActionModule(ActionBase):
         """The plan, what a bundle has for it, and which roles have nothing to do."""
         node = plain(self._facts["gpu_node"])
         node |= plain(self._asked.circumstances(self._is("preflight_judges_only")) | self._asked.hardware(node))
-        answer = planned(str(SHIPPED), node, plain(self._asked.pins()), self._asked.locks())
+        pins, locks, setting = plain(self._asked.pins()), self._asked.locks(), self._asked.setting
+        newer = [str(setting(name)) for name in ("preflight_knowledge", "preflight_knowledge_signer")]
+        answer = planned(str(SHIPPED), node, pins, locks, *newer)
         if answer.get("failed"):
             self._rows += rows_of.plan_rows(answer)
             return
@@ -155,6 +160,10 @@ class ActionModule(ActionBase):
         templar = templar_with(known, self._templar)
         environment = asked(known, templar, self._loader).environment(self._facts["gpu_node_plan"])["name"]
         self._facts["gpu_node_settled"] = decided(known, templar, environment)
+        if self._facts["gpu_node_settled"].get("all"):
+            # Nobody looks closer at a finished node, whose verification would be the first to say it, at its end.
+            counted = setting(COUNT) if COUNT in self._known else None
+            self._rows += rows_of.hardware_rows(node["gpus"], counted, str(setting(MODEL) or ""))
         # The decision has it, and Ansible goes through all facts of a host for each of its tasks.
         self._facts["gpu_node"].pop("settled", None)
 

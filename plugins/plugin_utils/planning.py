@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,8 +12,10 @@ import yaml
 from ansible.plugins.loader import lookup_loader
 
 from . import package_lock
+from .bundle.signature import signature_problem
 from .plan.asked import Asked
 from .plan.clash import conflict_message
+from .plan.knowledge import with_knowledge
 from .plan.matrix import CARDS, SHIPPED, read_matrix
 from .plan.solve import one_way_out, solve
 from .role_options import value_of
@@ -36,11 +39,17 @@ def asked(variables: Mapping[str, Any], templar: Any, loader: Any) -> Asked:
 
 
 def planned(
-    matrix: dict[str, Any] | str, host: dict[str, Any], pins: dict[str, str], locks: list[str] | None
+    matrix: dict[str, Any] | str,
+    host: dict[str, Any],
+    pins: dict[str, str],
+    locks: list[str] | None,
+    knowledge: str = "",
+    knowledge_signer: str = "",
 ) -> dict[str, Any]:
     """The result of the task: the plan as a fact, or `failed` with the clash.
 
-    matrix  its content, or the folder of its files
+    matrix     its content, or the folder of its files
+    knowledge  a file or folder with newer tables than its own, "" for none
     """
     try:
         matrix = matrix if isinstance(matrix, dict) else read_matrix(matrix, without=[CARDS])
@@ -48,6 +57,8 @@ def planned(
         return {"failed": True, "msg": f"The matrix of versions cannot be read: {error} [plan.matrix]"}
     if locks is not None:
         matrix = {**matrix, "locks": locks}
+    today = host.get("today") or datetime.date.today().isoformat()
+    matrix, words = with_knowledge(matrix, knowledge, knowledge_signer, today, signature_problem)
     try:
         plan = solve(matrix, host, pins)
     except KeyError as error:
@@ -58,7 +69,8 @@ def planned(
         together = one_way_out(matrix, host, pins, conflicts)
         return {
             "failed": True,
-            "msg": conflict_message(host, conflicts, together),
+            "msg": "\n".join([conflict_message(host, conflicts, together), *words]),
             "conflicts": conflicts,
         }
+    plan["warnings"] = words + plan["warnings"]
     return {"changed": False, "ansible_facts": {"gpu_node_plan": plan}}

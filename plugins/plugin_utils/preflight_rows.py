@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpuwright.node.plugins.module_utils.preflight.host_checks import hardware_problems
+
 from . import operator_run
 from .failures.contact import contact_failure
 from .failures.reach import reach_failure
@@ -59,6 +61,16 @@ def plan_rows(answer: Mapping[str, Any]) -> list[Row]:
         step = "This is a fault of the matrix or the probe; report it."
         rows.append(stopping_row("plan.failed", "No plan could be made", _short(answer["msg"]), step))
     return rows
+
+
+def hardware_rows(gpus: list[Mapping[str, Any]], count: Any, model: str) -> list[Row]:
+    """Remarks on cards that are not those of the inventory (`count` None or "": it says none).
+
+    What a verification makes of them is its own affair.
+    """
+    expected = None if count in ("", None) else int(count)
+    wishes = {"gpu_count": expected, "gpu_model": model, "allow_missing_gpus": True}
+    return [{**row, "stops": False} for row in hardware_problems(gpus, wishes)]
 
 
 def lock_rows(lock: Mapping[str, Any]) -> list[Row]:

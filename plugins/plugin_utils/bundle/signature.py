@@ -119,6 +119,15 @@ def verify(data: bytes, signature: bytes, fingerprint: str) -> None:
         )
 
 
+def signature_problem(data: bytes, signature: bytes, fingerprint: str) -> str:
+    """Why these bytes are not signed by the key with this fingerprint, as one sentence; "" if they are."""
+    try:
+        verify(data, signature, fingerprint)
+    except BundleError as error:
+        return str(error)
+    return ""
+
+
 def sign(data: bytes, key: Path) -> bytes:
     """The signature of these bytes by a private key, or by an agent that has it if `key` is the public one."""
     with tempfile.TemporaryDirectory() as name:

@@ -80,6 +80,11 @@ def plan_table(plan: Mapping[str, Any], host: Mapping[str, Any], columns: int = 
         start = "{:<13} {:<{}}  ".format(part, choice, CHOICE_WIDTH)
         lines.append((start + found.pop(0) if found and columns >= WIDE else start).rstrip())
         lines += [" " * indent + reason for reason in found]
+    if plan.get("neighbours"):
+        lines += ([""] if columns >= WIDE else []) + ["Not taken"]
+        for part, said in plan["neighbours"].items():
+            text = f"  - {part}: {said}"
+            lines += [text] if columns >= WIDE else textwrap.wrap(text, columns - 2, subsequent_indent="    ")
     if plan["warnings"]:
         lines += ([""] if columns >= WIDE else []) + ["Warnings"]
         for warning in plan["warnings"]:

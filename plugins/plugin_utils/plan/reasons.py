@@ -7,11 +7,12 @@ import collections
 import datetime
 from typing import Any
 
-from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major, version_key
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
 from ..software.bulletins import shipped
 from .candidates import Candidate, Fact, as_sentence, has_ended, short_support
 from .risks.holes import archive_holes
+from .risks.neighbours import release_of, why_later, why_not
 from .search import Problem
 
 # After this many days, which is two releases of PyTorch, there is a warning about the matrix.
@@ -37,32 +38,12 @@ def choice_reason(problem: Problem, facts: list[Fact], answer: dict[str, Candida
     parts = [f"pinned by {' and '.join(pins)}" if pins else "", _remark(chosen)]
     ranked = problem.best_first(problem.pinned(kind, facts), answer)
     if ranked[0] is not chosen:
-        parts.append(_why_not(problem, facts, answer, ranked[0]))
-    newest = max((other for other in ranked if not _why_not(problem, facts, answer, other)), key=_release)
-    if _release(newest) > _release(chosen):
-        parts.append(_why_later(newest, problem.as_of, problem.margin))
+        parts.append(why_not(problem, facts, answer, ranked[0]))
+    newest = max((other for other in ranked if not why_not(problem, facts, answer, other)), key=release_of)
+    if release_of(newest) > release_of(chosen):
+        parts.append(why_later(newest, problem.as_of, problem.margin))
     said = "; ".join(part for part in parts if part) or "nothing newer fits"
     return f"{as_sentence(chosen.label)}: {said}"
-
-
-def _release(candidate: Candidate) -> tuple[int, ...]:
-    """The version that decides which is newer."""
-    pin = "driver_branch" if candidate.kind == "driver" else candidate.kind
-    return version_key(candidate.pins[pin])
-
-
-def _why_later(newest: Candidate, as_of: str, margin: int) -> str:
-    """Why something newer that also fits was not preferred."""
-    row = newest.row
-    if "eol" in row and has_ended(row, as_of):
-        return f"{newest.label} is newer, but past its end of life"
-    if newest.kind == "driver" and short_support(row, as_of, margin):
-        return f"{newest.label} is newer, but {short_support(row, as_of, margin)}"
-    if row.get("index", "pypi") != "pypi":
-        return f"{newest.label} is newer, but PyPI does not serve it"
-    if not row["verified"]:
-        return f"{newest.label} is newer, but this was not verified: {row['unverified']}"
-    return ""
 
 
 def _remark(chosen: Candidate) -> str:
@@ -71,13 +52,6 @@ def _remark(chosen: Candidate) -> str:
     if chosen.kind == "pytorch":
         return "served by PyPI" if chosen.row["index"] == "pypi" else "from the PyTorch index"
     return ""
-
-
-def _why_not(problem: Problem, facts: list[Fact], answer: dict[str, Candidate], better: Candidate) -> str:
-    """Why a candidate that would have been preferred was not chosen."""
-    refusals = [problem.refusal(fact, better) for fact in facts if fact.kind != "pin"]
-    refusals += [problem.pair_refusal(better, other) for kind, other in answer.items() if kind != better.kind]
-    return next((refusal for refusal in refusals if refusal), "")
 
 
 def find_warnings(

@@ -13,6 +13,7 @@ from .input import only_planned
 from .platforms import names_of_all_branches, parts_of, platform_warnings
 from .reasons import choice_reason, find_warnings
 from .risks.compilers import HostCompiler, compiler_warnings, host_compiler
+from .risks.neighbours import neighbours
 from .rules import fits_dcgm
 from .search import Problem
 
@@ -80,6 +81,7 @@ def describe(
     plan["runtime"] = dict(family["runtime"], packages=list(family["runtime"]["packages"]))
     plan["containers"] = {"packages": list(family["containers"])}
     plan["because"] = {kind: choice_reason(problem, facts, answer, kind) for kind in KINDS if kind in answer}
+    plan["neighbours"] = neighbours(problem, facts, answer)
     plan["warnings"] = find_warnings(matrix, host.get("today", ""), release, family, answer)
     plan["warnings"] += compiler_warnings(compiler, answer["pytorch"])
     plan["warnings"] += platform_warnings(matrix, release, host, parts)

@@ -97,10 +97,12 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     if answer is None:
         conflicts += find_conflicts(problem, facts)
     if conflicts or answer is None:
-        conflicts = conflicts if unknown else _offer_no_toolkit(problem, facts, conflicts)
         conflicts = conflicts if unknown else _offer_cpu_build(problem, facts, conflicts)
         conflicts = _offer_other_profile(matrix, host, pins, profile, problem, facts, conflicts)
-        return {"conflicts": conflicts if unknown else _name_other_systems(problem, matrix, pins, facts, conflicts)}
+        if not unknown:
+            conflicts = _name_other_systems(problem, matrix, pins, facts, conflicts)
+            conflicts = _offer_no_toolkit(problem, facts, conflicts)
+        return {"conflicts": conflicts}
 
     plan = describe(matrix, host, release, problem, facts, answer)
     plan["profile"] = profile
@@ -133,7 +135,8 @@ def _offer_no_toolkit(problem: Problem, facts: list[Fact], conflicts: list[dict[
     here = next(fact for fact in facts if fact.kind == "os")
     kept = [fact for fact in facts if fact is not here and fact.name not in TOOLKIT_KINDS]
     named = any("CUDA" in entry["what"] or "cuDNN" in entry["what"] for entry in conflicts)
-    if len(conflicts) > 1 or "cuda" not in problem.kinds or not named:
+    pinned = {fact.name for fact in facts if fact.kind == "pin"}
+    if len(conflicts) > 1 or "cuda" not in problem.kinds or not named or pinned & {"cudnn", "nccl"}:
         return conflicts
     smaller = problem.over(problem.candidates, [kind for kind in problem.kinds if kind not in TOOLKIT_KINDS])
     if smaller.search([*kept, here._replace(value=dict(here.value, toolkit=False))]) is None:

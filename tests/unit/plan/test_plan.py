@@ -336,3 +336,21 @@ def test_questions_and_matrix_are_not_changed() -> None:
     for part in ("driver", "kernel", "cudnn", "python", "runtime"):
         plan[part]["packages"].append("changed by a caller")
     assert json.dumps([MATRIX, host, pins]) == before
+
+
+@pytest.mark.parametrize(
+    ("gpu", "pins", "part", "words"),
+    [
+        ("A100", {}, "driver", "driver 595 (open) has updates until 2027-03 alone"),
+        ("A100", {}, "cuda", "CUDA 13.5 is newer, but this was not verified"),
+        ("V100", {}, "driver", "driver 590 (open) does not drive"),
+        ("V100", {}, "cudnn", "cuDNN 9.11.0 for CUDA 12 has no code for"),
+        ("V100", {}, "pytorch", "PyTorch 2.11.0 cu130 has no code for"),
+        ("V100", {"driver_branch": "580"}, "driver", ""),
+    ],
+)
+def test_the_neighbour_of_a_choice_says_why_it_was_not_taken(
+    gpu: str, pins: dict[str, str], part: str, words: str
+) -> None:
+    said = ask(gpu, "rhel 8.10", **pins)["neighbours"].get(part, "")
+    assert words in said and bool(words) == bool(said) and "\n" not in said

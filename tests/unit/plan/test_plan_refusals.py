@@ -151,11 +151,11 @@ REFUSALS = [
         "no wheels for Python 3.9", ["RHEL 8.6", "pytorch"], {"pytorch": "2.8.0"}, "A100", "rhel 8.6", pytorch="2.10.0"
     ),
     # -- other GPUs
-    # Kepler's last toolkit is 11.8, and NVIDIA's repository for Debian 12 begins later.
+    # Debian 12 has a driver and a toolkit for Kepler, and no cuDNN that is for both: that is left out with the toolkit.
     cannot(
-        "goes with the drivers from there (535), not with driver 470",
+        "cuDNN 8.5.0 for CUDA 11 is for CUDA 11.0 to 11.7, not for 11.8",
         ["Tesla K80 (kepler)", "Debian 12"],
-        None,
+        {"cuda": "none"},
         "K80",
         "debian 12",
     ),
@@ -234,7 +234,13 @@ REFUSALS = [
     cannot("Did you mean driver_", [], None, driver="580"),
     # -- hosts that are not supported
     cannot("RHEL 11.0 is not installed by this version", ["rhel 11.0"], None, "V100", "rhel 11.0"),
-    cannot("it begins with 13.0", ["Rocky Linux 10.0", "Tesla V100-PCIE-16GB (volta)"], None, "V100", "rocky 10.0"),
+    cannot(
+        "it begins with 13.0",
+        ["Rocky Linux 10.0", "Tesla V100-PCIE-16GB (volta)"],
+        {"cuda": "none"},
+        "V100",
+        "rocky 10.0",
+    ),
     cannot("follow NVIDIA's installation guide", ["debian 14"], None, "V100", "debian 14"),
     cannot("Update the host to 8.10", ["rhel 8.4"], None, "V100", "rhel 8.4"),
     cannot("Install Debian 12 on the host", ["debian 11"], None, "V100", "debian 11"),

@@ -45,7 +45,7 @@ def shortfalls(plan: dict[str, Any], wanted: str) -> list[str]:
     claims, *others = wanted.split(" ; ")
     packages = [*plan["driver"]["packages"], *plan["platform"]["packages"], plan["cuda"]["package"]]
     packages += [*plan["cuda"]["compiler"], *plan["cudnn"]["packages"]]
-    words = " ".join([*plan["warnings"], *plan["because"].values()])
+    words = " ".join([*plan["warnings"], *plan["because"].values(), *plan["neighbours"].values()])
     for other in others:
         kind, _colon, what = other.partition(": ")
         true = {

@@ -177,3 +177,16 @@ def test_the_words_of_a_node_are_no_template() -> None:
 def test_pins_of_the_inventory_may_be_templates_of_its_own() -> None:
     plan = ask(system_driver_branch="{{ branch }}", branch="535")[0]["ansible_facts"]["gpu_node_plan"]
     assert plan["driver"]["branch"] == "535"
+
+
+def test_cards_that_the_inventory_does_not_expect_are_told_of_a_finished_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In check mode, too: its verification would say it at the end of the real run."""
+    settled = SimpleNamespace(
+        LookupModule=lambda **_: SimpleNamespace(run=lambda *_, **__: [{"all": True, "roles": []}])
+    )
+    monkeypatch.setattr(host_plan, "settled", settled)
+    given = {"verify_expected_gpu_model": "Tesla T4", "verify_expected_gpu_count": 2}
+    told = found(ask(probed(), **given)[0])["rows"]
+    assert [row["problem"].rpartition(" ")[2] for row in told] == ["[gpu.count]", "[gpu.model]"]
+    assert not any(row["stops"] for row in told) and "Tesla T4 is expected" in told[1]["problem"]
+    assert found(ask(probed(), verify_expected_gpu_model="")[0])["rows"] == []

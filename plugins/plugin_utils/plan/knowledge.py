@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Newer knowledge than the toolkit's own: tables of the matrix from a file that the inventory names.
 
-The file has the tables and, under `tables`, the day of each. It counts only whole: with the SHA-256 that lies beside it,
-or the signature of the key that the inventory names (as an air-gapped bundle), in the form of matrix.schema.json. A table
-is taken where its day is later than that of the toolkit's own and is not to come. Whatever is not taken is said.
+The file has the tables and, under `tables`, the day of each. It counts only whole: with the SHA-256 that lies beside
+it, or the signature of the key that the inventory names (as of a bundle), in the form of matrix.schema.json. A table is
+taken where its day is later than that of the toolkit's own and is not to come. Whatever is not taken is said.
 """
 
 from __future__ import annotations

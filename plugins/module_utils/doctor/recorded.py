@@ -11,7 +11,6 @@ from ..verdict.report import age_words
 from .metrics import NAGIOS_STATUS, nagios_line
 from .root_result import read_roots
 
-
 # A record counts for three periods of the timer (roles/system_monitor/vars); a monitor is told after two.
 MOST_AGE = 2 / 3.0
 

@@ -127,7 +127,7 @@ interrupt-all: venv packages ## slower, for a release: every fault at every long
 test-world: venv ## slower: the main job under difficult but normal conditions (umask, sudo, proxy, mirror, IPv6, clock ...), each listed with what was seen
 	@$(RUN) world
 
-test-cores: venv ## slower: every ansible-core that is claimed, on hosts of EL 9 and Debian 12; 700 processor seconds each (CORE=2.19 or make core-2.19: one)
+test-cores: venv ## slower: every ansible-core that is claimed, on hosts of EL 9 and Debian 12; 10 minutes each (CORE=2.19 or make core-2.19: one)
 	@$(RUN) cores
 
 core-2.16 core-2.17 core-2.18 core-2.19 core-2.20 core-2.21: venv

@@ -29,7 +29,7 @@ import pip_index
 import repository_index
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import candidates as plan_candidates
-from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import knowledge
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.renewal import knowledge
 
 News = rows.News
 RELEASES = "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json"

@@ -15,8 +15,8 @@ from . import package_lock
 from .bundle.signature import signature_problem
 from .plan.asked import Asked
 from .plan.clash import conflict_message
-from .plan.knowledge import with_knowledge
 from .plan.matrix import CARDS, SHIPPED, read_matrix
+from .plan.renewal.knowledge import with_knowledge
 from .plan.solve import one_way_out, solve
 from .role_options import value_of
 

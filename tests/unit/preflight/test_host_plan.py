@@ -181,10 +181,7 @@ def test_pins_of_the_inventory_may_be_templates_of_its_own() -> None:
 
 def test_cards_that_the_inventory_does_not_expect_are_told_of_a_finished_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """In check mode, too: its verification would say it at the end of the real run."""
-    settled = SimpleNamespace(
-        LookupModule=lambda **_: SimpleNamespace(run=lambda *_, **__: [{"all": True, "roles": []}])
-    )
-    monkeypatch.setattr(host_plan, "settled", settled)
+    monkeypatch.setattr(host_plan, "decided", lambda *_: {"all": True, "roles": []})
     given = {"verify_expected_gpu_model": "Tesla T4", "verify_expected_gpu_count": 2}
     told = found(ask(probed(), **given)[0])["rows"]
     assert [row.get("id") or row["problem"] for row in told] == ["gpu.count", "gpu.model"]

@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import knowledge
-from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.form import first_problem
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.renewal import knowledge
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.renewal.form import first_problem
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from test_plan_questions import MATRIX, make_host
 

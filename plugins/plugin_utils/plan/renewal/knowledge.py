@@ -17,8 +17,8 @@ from typing import Any
 
 import yaml
 
+from ..matrix import LOADER, SHIPPED
 from .form import first_problem
-from .matrix import LOADER, SHIPPED
 
 NAME = "knowledge.yml"
 SCHEMA = SHIPPED.parent / "matrix.schema.json"

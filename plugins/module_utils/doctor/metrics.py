@@ -4,10 +4,10 @@
 import datetime
 from typing import Any, Dict, List, Optional, Union
 
+from ..verdict.causes import first_finding
 from ..verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from ..verdict.report import BY_INVENTORY, BY_ROOT, TIME_FORMAT, Record, printable, summary_line, waived_by
 from .metrics_gpu import COUNTER, GAUGE, Family, Labels, Sample, gpu_families
-from .report_text import first_finding
 
 # -1 means unknown, so that it can never be mistaken for good or bad.
 STATUS_VALUE = {PASS: 0, WARN: 1, FAIL: 2, UNKNOWN: -1, SKIP: -2}

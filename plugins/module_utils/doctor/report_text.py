@@ -6,8 +6,8 @@ import textwrap
 from typing import Dict, List, Optional
 
 from ..verdict.causes import consequences, one_reason, own_findings
-from ..verdict.check import FAIL, PASS, SEVERITY, SKIP, UNKNOWN
-from ..verdict.report import BY_ROOT, printable
+from ..verdict.check import PASS, SEVERITY, SKIP, UNKNOWN
+from ..verdict.report import printable
 from .by_hand import PROGRAM, hand_note
 
 VALUE_WIDTH = 22
@@ -112,14 +112,6 @@ def finding_lines(checks: List[Dict]) -> List[str]:
         more = f" ({len(follows)} more because of this: {in_families(follows)})" if follows else ""
         lines.append(printable(f"{first['status']} {', '.join(names)}: {first['message']} -> {first['action']}{more}"))
     return lines
-
-
-def first_finding(checks: List[Dict], verdict: str) -> Optional[Dict]:
-    """The first cause of the verdict, None if nothing is bad; an accepted failure is no cause."""
-    own = own_findings(checks)
-    fitting = [check for check in own if check["status"] == verdict]
-    accepted = [check for check in fitting if (check.get("waived") or {}).get("by") == BY_ROOT and verdict != FAIL]
-    return next((check for check in fitting if check not in accepted), fitting[0] if fitting else None)
 
 
 def _cell(value: object) -> str:

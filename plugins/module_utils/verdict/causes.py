@@ -6,9 +6,10 @@ its items, and a wrong result, such as a matrix product that is not right, is in
 """
 
 import fnmatch
-from typing import Dict, Iterable, List, NamedTuple, Set, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from .check import FAIL, SEVERITY, UNKNOWN, UNNAMED, UNREADABLE, WARN
+from .report import BY_ROOT
 
 BAD = (FAIL, UNKNOWN, WARN)
 FAILED = (FAIL,)
@@ -248,3 +249,11 @@ def own_findings(records: List[Dict]) -> List[Dict]:
     """The records that are bad for their own reason; one whose cause is not among the records counts as such."""
     names = {record["id"] for record in records if record["status"] in BAD}
     return [r for r in records if r["status"] in BAD and r.get("caused_by") not in names]
+
+
+def first_finding(checks: List[Dict], verdict: str) -> Optional[Dict]:
+    """The first cause of the verdict, None if nothing is bad; an accepted failure is no cause."""
+    own = own_findings(checks)
+    fitting = [check for check in own if check["status"] == verdict]
+    accepted = [check for check in fitting if (check.get("waived") or {}).get("by") == BY_ROOT and verdict != FAIL]
+    return next((check for check in fitting if check not in accepted), fitting[0] if fitting else None)

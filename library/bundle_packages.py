@@ -73,7 +73,8 @@ from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.respawn import has_respawned, respawn_module
-from ansible_collections.gpuwright.node.plugins.module_utils.host.owning import make_folders
+from ansible_collections.gpuwright.node.plugins.module_utils.host.os_family import python_of_dnf
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.owning import make_folders
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.bundle_files import digest_of, free_bytes
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.bundle_packages import (
     PackagesError,
@@ -83,7 +84,6 @@ from ansible_collections.gpuwright.node.plugins.module_utils.packages.bundle_pac
     rows_of,
     write_repository,
 )
-from ansible_collections.gpuwright.node.plugins.module_utils.sources.ask_dnf import python_of_dnf
 
 try:
     import dnf

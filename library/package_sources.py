@@ -48,7 +48,6 @@ import os
 from typing import Any, Dict
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.host.owning import make_folders
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.package_sources import (
     FOLDER,
     files_of,
@@ -93,7 +92,6 @@ def apply(wish: Dict[str, Any], dry: bool) -> Dict[str, Any]:
         return {"changed": bool(changed), "switched": told}
     if state == "0" and changed:
         # First: what was switched off and is not remembered would never be switched on.
-        make_folders(os.path.dirname(wish["record"]))
         write_record(wish["record"], {path: sorted({*record.get(path, []), *names.get(path, [])}) for path in texts})
     for path in changed:
         write_file(path, after[path])

@@ -54,7 +54,7 @@ PARTS = (
     Part("interruptions", "three interrupted runs, each repaired by a plain one", 300),
     Part("guards", "each guard taken out, and its test failing", 130),
     Part("trainer-long", "what the trainer compiles, traces and trains for long", 100),
-    Part("deep", "mutants of the checks, damaged answers, every card", 420),
+    Part("deep", "mutants of the checks, damaged answers and state files, every card", 430),
     core("2.20", 200, 140),
     Part("plays-node", "plays and programs of one host: repositories, environments, locks, gates", 320),
     core("2.21", 200, 140),

@@ -14,7 +14,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.parsing.ajson import AnsibleJSONEncoder
 from ansible.plugins.action import ActionBase
 from ansible.utils.unsafe_proxy import wrap_var
-from ansible_collections.gpuwright.node.plugins.module_utils.sources.ask_dnf import PYTHONS
+from ansible_collections.gpuwright.node.plugins.module_utils.host.os_family import PYTHONS
 from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_rows as rows_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.use import found_in_bundle
 from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.decision import decided

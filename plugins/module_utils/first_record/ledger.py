@@ -13,8 +13,8 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Optional
 
 from ..host.files import below, names_in
 from ..host.os_family import read_family
-from ..host.owning import make_folders
 from ..host.whole_file import write_whole
+from ..host.written.owning import make_folders
 from ..packages.history import installed_by_hand
 from ..verdict.report import now_utc
 from .look import look, read_contents

@@ -10,8 +10,8 @@ from typing import Any, Callable, Iterable, List, Mapping, Sequence
 
 from ..host.bounded import Finished, run_bounded
 from ..host.files import below
-from ..host.owning import make_folders, own_path
 from ..host.whole_file import write_whole
+from ..host.written.owning import make_folders, own_path
 from .compare import NOTHING, REMOVE, Row, home_of
 from .places import OWN_TREES
 

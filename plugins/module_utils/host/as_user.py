@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, NamedTuple
 
 from .access import read_lines
 from .bounded import Finished, run_bounded
-from .owning import own_path
+from .written.owning import own_path
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # uid, gid and the like have 32 bits; the highest value means "no change" to the kernel (setresuid(2)).

@@ -7,8 +7,8 @@ import shutil
 import stat
 from typing import Any, Dict, List, NamedTuple
 
-from .owning import make_folders, open_folder, own_path
 from .whole_file import write_whole
+from .written.owning import make_folders, open_folder, own_path
 
 KINDS = {"file": stat.S_ISREG, "directory": stat.S_ISDIR, "link": stat.S_ISLNK}
 

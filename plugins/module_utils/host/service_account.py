@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from .bounded import Finished, run_bounded
 from .files import read_text
-from .owning import own_path
+from .written.owning import own_path
 
 SECONDS = 120
 NOT_FOUND = 2

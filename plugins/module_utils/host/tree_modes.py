@@ -5,7 +5,7 @@ import os
 import stat
 from typing import List, Tuple
 
-from .owning import own_path
+from .written.owning import own_path
 
 READ_ALL = 0o444
 ENTER_ALL = 0o111

@@ -4,8 +4,8 @@
 import os
 from typing import Iterable, List, Mapping, Tuple
 
-from .owning import make_folders
 from .whole_file import write_whole
+from .written.owning import make_folders
 
 FILE_MODE = 0o644
 # Written by Python when it runs the module beside it; left alone as long as that module is part of the tree.

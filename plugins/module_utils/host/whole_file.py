@@ -11,7 +11,7 @@ import os
 import re
 import stat
 
-from .owning import Owner, open_folder, own
+from .written.owning import Owner, open_folder, own
 
 PUBLIC_MODE = 0o644
 # No writer needs that long for one of our files: an older one was left by a writer that was killed.

@@ -62,7 +62,7 @@ def load_policy(root: str = "/") -> "Dict[str, Any]":
         return dict(DEFAULTS)
     except OSError as error:
         raise LaunchError(f"{POLICY_PATH}: cannot be read: {error.strerror}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LaunchError(f"{POLICY_PATH}: is not JSON: {error}")
     if not isinstance(policy, dict):
         raise LaunchError(f"{POLICY_PATH}: expected an object, found {type(policy).__name__}")

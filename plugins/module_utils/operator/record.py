@@ -15,7 +15,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 from ..host.files import below, read_text
-from ..host.owning import make_folders
+from ..host.written.owning import make_folders
 from ..verdict.boot_check import BOOT_ID_PATH, UPTIME_PATH
 from ..verdict.kept_file import read_kept
 from ..verdict.report import now_utc, write_json

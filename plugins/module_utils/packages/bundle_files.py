@@ -7,8 +7,8 @@ import shutil
 import stat
 from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
-from ..host.owning import make_folders, own_path
 from ..host.whole_file import sync_file, sync_folder
+from ..host.written.owning import make_folders, own_path
 
 BLOCK_BYTES = 4 * 1024 * 1024
 # What dnf and apt read first comes last, so that an interrupted copy is never a repository with half of its packages.

@@ -15,8 +15,8 @@ from typing import Any, Dict, List, Mapping, Sequence
 
 from ..host.bounded import find_program, program_environment
 from ..host.files import read_assignments
-from ..host.owning import own_path
 from ..host.whole_file import write_whole
+from ..host.written.owning import own_path
 
 MODULES = "modules"
 PROGRAM_SECONDS = 900

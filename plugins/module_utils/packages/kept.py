@@ -1,34 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record of what a node had before its driver is changed: exact packages, small files, links."""
 
-import json
 import os
 import re
 import stat
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..host.files import below, read_text
+from ..host.files import below
 from ..host.whole_file import write_edited, write_whole
+from ..host.written.state_file import Damaged, read_state, write_state
 
 FOLDER = "/var/lib/gpuwright/kept"
 RECORD = FOLDER + "/record.json"
 FILES = FOLDER + "/packages"
 SCHEMA = 1
-KEYS = {
-    "schema",
-    "family",
-    "source",
-    "driver",
-    "packages",
-    "patterns",
-    "there",
-    "files",
-    "links",
-    "bytes",
-    "time",
-    "open",
-}
 NODE, MIRROR = "node", "mirror"
+FILE_FORM = {"path": str, "begin": str, "end": str, "text": (str, None), "mode?": int, "uid?": int, "gid?": int}
+RECORD_FORM = {
+    "schema": {SCHEMA}, "family": {"redhat", "debian"}, "source": {NODE, MIRROR}, "driver": str,
+    "packages": [[str, str, str]], "patterns": [str], "there": [str], "files": [FILE_FORM],
+    "links": [[str, (str, None)]], "bytes": int, "time": str, "open": bool,
+    # Of each file of a package, by its name; a record of an earlier release has none.
+    "sums?": {str: {"size": int, "sha256": str}},
+}  # fmt: skip
 # How a package manager names one package for sure.
 FORM = {
     "redhat": "%{NAME} %{EPOCHNUM}:%{VERSION}-%{RELEASE} %{ARCH}\\n",
@@ -38,6 +32,10 @@ FORM = {
 
 class KeptError(Exception):
     """What could not be kept or put back, and what to do; ends with an id."""
+
+
+class Refused(KeptError):
+    """The same, before any package was changed."""
 
 
 class Package(NamedTuple):
@@ -98,7 +96,7 @@ def with_block(text: str, begin: str, end: str, block: Optional[str]) -> str:
     return text + ("" if not text or text.endswith("\n") else "\n") + block
 
 
-def read_files(wanted: Sequence[Mapping[str, str]], root: str = "/") -> List[Dict[str, Any]]:
+def read_files(wanted: Sequence[Mapping[str, Any]], root: str = "/") -> List[Dict[str, Any]]:
     """`wanted` (path; begin and end of the part that is meant, or "") with `text`, None for what is not there.
 
     A whole file has its `mode`, `uid` and `gid` as well.
@@ -128,7 +126,7 @@ def read_whole(root: str, path: str) -> Optional[str]:
 
 def differing_files(files: Sequence[Mapping[str, Any]], root: str = "/") -> List[Mapping[str, Any]]:
     """Those of the record that are not as they were."""
-    now = read_files([{key: one[key] for key in ("path", "begin", "end")} for one in files], root)
+    now = read_files(files, root)
     return [kept for number, kept in enumerate(files) if {**now[number], **kept} != {**kept, **now[number]}]
 
 
@@ -169,24 +167,22 @@ def put_link(path: str, target: str, root: str = "/") -> None:
 
 def read_record(root: str = "/") -> Optional[Dict[str, Any]]:
     """What was kept, None if nothing was; KeptError if the record is damaged: it is never taken for none."""
-    text = read_text(root, RECORD)
-    if text is None:
-        return None
     try:
-        record = json.loads(text)
-    except ValueError as error:
-        raise KeptError(f"{RECORD} cannot be read ({error}); {DAMAGED}")
-    if not isinstance(record, dict) or set(record) != KEYS or record["schema"] != SCHEMA:
-        raise KeptError(f"{RECORD} has another form than schema {SCHEMA}; {DAMAGED}")
-    return record
+        found: Optional[Dict[str, Any]] = read_state(below(root, RECORD), RECORD_FORM, shown=RECORD)
+    except Damaged as error:
+        raise KeptError(f"{error}; {DAMAGED}")
+    return found
 
 
-DAMAGED = "look at it, then remove it: what was kept before is then not known any more [upgrade.record]"
+DAMAGED = (
+    f"look at it, then move it away (mv {RECORD} {RECORD}.damaged): which packages, settings and links an upgrade "
+    f"replaced is then not known any more, and {FILES} has the packages alone [upgrade.record]"
+)
 
 
 def write_record(record: Mapping[str, Any], root: str = "/") -> None:
     """Write it last: without it, nothing counts as kept. OSError."""
-    write_whole(below(root, RECORD), (json.dumps(record, indent=1, sort_keys=True) + "\n").encode("utf-8"), mode=0o600)
+    write_state(below(root, RECORD), dict(record), RECORD_FORM, 0o600)
 
 
 def packages_of(record: Mapping[str, Any]) -> List[Package]:

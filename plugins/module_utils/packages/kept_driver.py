@@ -56,6 +56,8 @@ def _keep(
     params: Mapping[str, Any], record: Optional[Mapping[str, Any]], check_mode: bool, result: Dict[str, Any]
 ) -> None:
     if record is not None and record["open"]:
+        if not check_mode:
+            kept_change.complete(record)
         return
     there = kept_change.installed(params["family"], params["patterns"] + params["also"])
     packages = kept.chosen(there, params["driver"]) if params["driver"] else []
@@ -85,9 +87,15 @@ def _put_back(parts: List[str], record: Mapping[str, Any], check_mode: bool, res
         result["remove"] = gone
         result["changed"] = result["changed"] or bool(files or install or gone)
         if not check_mode:
+            newer = kept.read_files(files)
             kept.write_files(files)
-            if install or gone:
-                kept_change.put_back_packages(record, install, gone)
+            try:
+                if install or gone:
+                    kept_change.put_back_packages(record, install, gone)
+            except kept.Refused:
+                # The newer packages stay, and so do their settings.
+                kept.write_files(newer)
+                raise
     chosen = (links[:-1] if "packages" in parts else []) + (links[-1:] if "environment" in parts else [])
     for path, target in chosen:
         _put_back_link(path, target, check_mode, result)

@@ -4,12 +4,15 @@
 A repository that nobody can reach ends every transaction of dnf, also of packages that it does not have.
 """
 
-import json
 import os
 import re
 from typing import Dict, List, Mapping, Sequence, Tuple
 
-from ..host.whole_file import write_edited, write_whole
+from ..host.whole_file import write_edited
+from ..host.written.state_file import read_state, write_state
+
+# Names of sections by file.
+FORM = {str: [str]}
 
 FOLDER = "/etc/yum.repos.d"
 SECTION = re.compile(r"^\s*\[([^\]]+)\]\s*$")
@@ -69,16 +72,11 @@ def files_of(folder: str) -> Dict[str, str]:
 
 def read_record(path: str) -> Dict[str, List[str]]:
     """What was switched off, as names of sections by file; empty if nothing was."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except FileNotFoundError:
-        return {}
-    return {str(name): [str(one) for one in names] for name, names in found.items()}
+    return read_state(path, FORM) or {}
 
 
 def write_record(path: str, record: Mapping[str, Sequence[str]]) -> None:
-    write_whole(path, (json.dumps(record, sort_keys=True, indent=1) + "\n").encode())
+    write_state(path, record, FORM, 0o644)
 
 
 def write_file(path: str, text: str) -> None:

@@ -14,6 +14,7 @@ from ..gpu.cards import card_of, has_tensor_cores
 from ..host.as_user import ordinary_account, run_as
 from ..host.bounded import run_bounded
 from ..host.files import below, exists, names_in, read_text, resolve
+from ..host.written.state_file import ANY, OTHERS, parsed
 
 NVCC_SECONDS = 20
 # The first import of torch reads about 2 GB from disk, and starting CUDA on eight GPUs takes seconds more.
@@ -193,7 +194,4 @@ def read_stamp(root: str, venv: str) -> Any:
     text = read_text(root, path)
     if text is None:
         raise OSError(f"{path} cannot be read")
-    stamp = json.loads(text)
-    if not isinstance(stamp, dict):
-        raise ValueError(f"{path} holds {stamp!r} instead of a record")
-    return stamp
+    return parsed(text.encode("utf-8", "replace"), {OTHERS: ANY}, path)

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node's record of roles that had nothing to do, and whether what they looked at is still as it was then."""
 
-import json
 import os
 from typing import Any, Dict, List, Mapping
 
-from ..host.whole_file import write_whole
+from ..host.written.state_file import NAME, Damaged, read_state, write_state
 from .watch import RunProgram, look, run_bounded
 
 PATH = "/var/lib/gpuwright/settled.json"
 SCHEMA = 1
 # It says which files the node's administrator cares about.
 MODE = 0o600
+# What was seen: kind and name of a thing, and its text (`watch.look`).
+FORM = {"schema": {SCHEMA}, "roles": {str: {"inputs": str, "seen": [[NAME, NAME, NAME]]}}}
 
 
 def read_settled(root: str = "/", run: RunProgram = run_bounded) -> Dict[str, Dict[str, Any]]:
@@ -59,21 +60,13 @@ def keep_settled(roles: Mapping[str, Mapping[str, Any]], root: str = "/", run: R
             [kind, thing, now[kind, thing]] for kind, thing in {(kind, thing) for kind, thing in role["things"]}
         )
         found[name] = {"inputs": role["inputs"], "seen": seen}
-    text = json.dumps({"schema": SCHEMA, "roles": found}, sort_keys=True, separators=(",", ":"))
-    write_whole(os.path.join(root, PATH.lstrip("/")), text.encode(), MODE)
+    write_state(os.path.join(root, PATH.lstrip("/")), {"schema": SCHEMA, "roles": found}, FORM, MODE, indent=None)
 
 
 def _load(root: str) -> Dict[str, Dict[str, Any]]:
-    """The record's roles; empty if it is not one that this version wrote."""
+    """The record's roles; empty if it is not one that this version wrote: then every role is looked at in full."""
     try:
-        with open(os.path.join(root, PATH.lstrip("/")), encoding="utf-8") as file:
-            record = json.load(file)
-        if record["schema"] != SCHEMA:
-            return {}
-        return {
-            name: {"inputs": str(role["inputs"]), "seen": [[str(part) for part in one] for one in role["seen"]]}
-            for name, role in record["roles"].items()
-            if all(len(one) == 3 for one in role["seen"])
-        }
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        record = read_state(os.path.join(root, PATH.lstrip("/")), FORM)
+    except (OSError, Damaged):
         return {}
+    return dict(record["roles"]) if record else {}

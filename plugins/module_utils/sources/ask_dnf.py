@@ -5,14 +5,15 @@ By dnf's own Python, which is not always the one that runs this, and in a proces
 """
 
 import json
-import os
 from typing import Any, Callable, Dict, List, NamedTuple
 
-from ..host.bounded import Finished, find_program, run_bounded
+from ..host.bounded import Finished, run_bounded
+from ..host.os_family import NoDnf, python_of_dnf
+
+__all__ = ["Answer", "NoDnf", "ask"]
 
 SECONDS = 60
 RunProgram = Callable[..., Finished]
-PYTHONS = ("/usr/libexec/platform-python", "/usr/bin/python3")
 # dnf/cli/cli.py reads its configuration in these steps.
 PROGRAM = """
 import json, logging, sys
@@ -50,10 +51,6 @@ class Answer(NamedTuple):
     said: List[str]
 
 
-class NoDnf(OSError):
-    """This machine has no dnf."""
-
-
 def ask(run: RunProgram = run_bounded) -> Answer:
     """OSError if dnf does not answer; `NoDnf` if there is none."""
     done = run([python_of_dnf(), "-c", PROGRAM], SECONDS)
@@ -65,18 +62,3 @@ def ask(run: RunProgram = run_bounded) -> Answer:
         return Answer(record["repositories"], record["reposdir"], record["said"])
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(f"dnf cannot say which repositories it has: {error}")
-
-
-def python_of_dnf() -> str:
-    """The Python in dnf's own first line, which has its bindings: another may be newer. OSError, `NoDnf`."""
-    program = find_program("dnf")
-    if program is None:
-        raise NoDnf("there is no dnf")
-    with open(program, "rb") as file:
-        first = file.readline(200).decode("utf-8", "replace")
-    words = first[2:].split() if first.startswith("#!") else []
-    named = [words[0]] if words and os.path.basename(words[0]) != "env" else []
-    found = next((path for path in [*named, *PYTHONS] if os.access(path, os.X_OK)), None)
-    if found is None:
-        raise OSError("there is no Python that dnf runs with")
-    return found

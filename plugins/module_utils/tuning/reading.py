@@ -1,26 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The current values of system_tuning's settings, beside the values they were set to."""
 
-import json
 from typing import Any, Mapping
 
-from ..host.files import exists, read_text
+from ..host.files import exists, resolve
+from ..host.written.state_file import ANY, OTHERS, read_state
 from . import knobs as tuning_knobs
 from .file_texts import RECORD
+
+ROW = {"name": str, "wanted": str, "reason": str, "keys": {str: str}, OTHERS: ANY}
+FORM = {"schema": {1}, "settings": [ROW], "skipped": [ANY], OTHERS: ANY}
 
 
 def load_record(root: str) -> Any:
     """tuning.json as a record; None if the node is not tuned. ValueError if it cannot be used."""
     if not exists(root, RECORD):
         return None
-    text = read_text(root, RECORD)
-    try:
-        known = json.loads(text or "")
-    except ValueError as error:
-        raise ValueError(f"{RECORD} is not JSON: {error}")
-    if not isinstance(known, dict) or known.get("schema") != 1 or not isinstance(known.get("settings"), list):
-        raise ValueError(f"{RECORD} is not schema 1")
-    return known
+    return read_state(resolve(root, RECORD) or "", FORM, shown=RECORD)
 
 
 def read_tuning(root: str) -> Any:

@@ -2,17 +2,21 @@
 """The state before the first change, and files that are restored byte for byte."""
 
 import base64
-import json
 import os
 import stat
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from ..host.files import below
-from ..host.owning import make_folders
 from ..host.whole_file import write_whole
+from ..host.written.owning import make_folders
+from ..host.written.state_file import NAME, Damaged, read_state, write_state
 from . import profiles
 
 BEFORE = "/var/lib/gpuwright/tuning-before.json"
+# `folders` were made for the files; a file is None where there was none.
+OF_FILE = {"content": str, "mode": int, "uid": int, "gid": int}
+FORM = {"schema": {1}, "knobs": {str: str}, "files": {str: (OF_FILE, {"link": NAME}, None)}, "folders": [str]}
+LOST = "playbooks/uninstall.yml cannot bring the earlier ones back"
 
 
 def load(root: str) -> Dict[str, Any]:
@@ -20,30 +24,37 @@ def load(root: str) -> Dict[str, Any]:
 
     Raises ValueError if the file exists but cannot be used: its content cannot be reconstructed.
     """
-    path = below(root, BEFORE)
-    if not os.path.exists(path):
-        return {"schema": 1, "knobs": {}, "files": {}, "folders": []}
     try:
-        with open(path, encoding="utf-8") as file:
-            before: Dict[str, Any] = json.load(file)
-        if before["schema"] != 1 or not all(isinstance(before[name], dict) for name in ("knobs", "files")):
-            raise ValueError("not schema 1")
-        before = dict(before, folders=list(before["folders"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{BEFORE} holds the values to go back to and cannot be read: {error}")
+        before = read_state(below(root, BEFORE), FORM, shown=BEFORE)
+        for name, record in (before or {"files": {}})["files"].items():
+            if record and "content" in record:
+                _decoded(record["content"], name)
+    except Damaged as error:
+        raise ValueError(
+            f"{BEFORE} holds the values to go back to and cannot be read: {error}. Look at it; once it is moved away "
+            f"(mv {BEFORE} {BEFORE}.damaged), the settings of today count as those from before, and {LOST}"
+        )
+    if before is None:
+        return {"schema": 1, "knobs": {}, "files": {}, "folders": []}
     profiles.follow(root, before)
-    return before
+    return dict(before)
 
 
 def save(root: str, before: Mapping[str, Any]) -> None:
     """Write the record, or remove it if there is nothing left to restore."""
     path = below(root, BEFORE)
     if before["knobs"] or before["files"]:
-        text = json.dumps(before, indent=2, sort_keys=True) + "\n"
-        make_folders(os.path.dirname(path))
-        write_whole(path, text.encode("utf-8"), 0o600, (os.geteuid(), os.getegid()))
+        write_state(path, before, FORM, 0o600, (os.geteuid(), os.getegid()), indent=2)
     elif os.path.exists(path):
         os.unlink(path)
+
+
+def _decoded(content: str, path: str) -> bytes:
+    """The bytes of a file that was remembered; `Damaged`."""
+    try:
+        return base64.b64decode(content, validate=True)
+    except ValueError as error:
+        raise Damaged(BEFORE, f"files.{path}.content", str(error))
 
 
 def remember(root: str, path: str) -> Optional[Dict[str, Any]]:
@@ -75,7 +86,7 @@ def put_back(root: str, path: str, record: Optional[Mapping[str, Any]]) -> None:
         os.symlink(record["link"], full)
         return
     owner = (record["uid"], record["gid"])
-    write_whole(full, base64.b64decode(record["content"]), record["mode"], owner)
+    write_whole(full, _decoded(record["content"], path), record["mode"], owner)
 
 
 def is_as_wanted(root: str, path: str, text: str, mode: int) -> bool:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node should be: the record of the role `verify`, with which gpu_verify and gpu-doctor compare it."""
 
-import json
 import re
 from typing import Any, Dict, List
 
+from ..host.written.state_file import ANY, MOST_BYTES, parsed
 from .evidence import Evidence
 
 EXPECTATIONS_PATH = "/etc/gpuwright/expectations.json"
@@ -81,9 +81,9 @@ def parse_expectations(record: Any) -> Dict[str, Any]:
 def read_own(path: str = EXPECTATIONS_PATH) -> Any:
     """The node's own expectations, still to be parsed; ValueError says why they cannot be read."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError, RecursionError) as error:
+        with open(path, "rb") as file:
+            return parsed(file.read(MOST_BYTES), ANY, path)
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read: {error}; expected what the role verify wrote")
 
 

@@ -4,12 +4,12 @@
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import stat
 from typing import Any, Dict, Iterator, Mapping, Optional
 
 from ..host.files import below
+from ..host.written.state_file import ANY, Damaged, parsed
 from .report import write_json
 
 FOLDER = "/var/lib/gpuwright"
@@ -45,9 +45,9 @@ def read_kept(root: str, path: str, schema: int) -> Optional[Dict[str, Any]]:
     if len(data) > LIMIT_BYTES:
         raise ValueError(f"{path} is longer than {LIMIT_BYTES} bytes")
     try:
-        record = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise damaged(path, error)
+        record = parsed(data, ANY, path)
+    except Damaged as error:
+        raise damaged(path, f"{error.place}: {error.why}" if error.place else error.why)
     if not isinstance(record, dict) or type(record.get("schema")) is not int or record["schema"] != schema:
         raise damaged(path, f"expected a record of schema {schema}")
     return record

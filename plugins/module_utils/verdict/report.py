@@ -6,6 +6,7 @@ import json
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..host.whole_file import write_whole
+from ..host.written.state_file import MOST_BYTES
 from .check import FAIL, PASS, SEVERITY, SKIP, WARN, worst
 
 SCHEMA = 1
@@ -91,8 +92,11 @@ def write_report(report: Record, report_path: Optional[str], verified_path: Opti
 
 def read_json(path: str) -> Dict[str, Any]:
     """The record in a JSON file; OSError if it cannot be read, ValueError if it is not a JSON record."""
-    with open(path, encoding="utf-8") as file:
-        value = json.load(file)
+    with open(path, "rb") as file:
+        try:
+            value = json.loads(file.read(MOST_BYTES).decode("utf-8"))
+        except RecursionError as error:
+            raise ValueError(str(error))
     if not isinstance(value, dict):
         raise ValueError(f"{path} holds no JSON record")
     return value

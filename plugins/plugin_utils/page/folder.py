@@ -10,6 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.state_file import (
+    ANY,
+    NAME,
+    OTHERS,
+    Damaged,
+    check,
+)
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import SEVERITY, SKIP
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import (
     SCHEMA,
@@ -24,7 +31,11 @@ from .kept_report import FOLDER_MODE, PREVIOUS
 
 INDEX = "index.html"
 HOSTS = "hosts"
-CHECK_KEYS = ("id", "status", "message", "action")
+CHECK_FORM = {
+    "id": NAME, "status": {*SEVERITY, SKIP}, "message": NAME, "action": NAME, "layer?": NAME, "remedy?": NAME,
+    "code?": NAME, OTHERS: ANY,
+}  # fmt: skip
+REPORT_FORM = {"schema": ANY, "time": NAME, "verdict": set(SEVERITY), "checks": [CHECK_FORM], OTHERS: ANY}
 # In the head of each page: a file that has it was written here, and may be removed here.
 GENERATOR = b'<meta name="generator" content="gpuwright">'
 HEAD_BYTES = 1000
@@ -59,15 +70,10 @@ def parse_report(record: dict[str, Any]) -> Report:
     """`record` if the page can show it; ValueError otherwise."""
     if record.get("schema") != SCHEMA:
         raise ValueError(f"schema {record.get('schema')}; this program knows {SCHEMA}")
-    checks = record.get("checks")
-    whole = isinstance(checks, list) and all(
-        isinstance(check, dict)
-        and all(isinstance(check.get(key), str) for key in CHECK_KEYS)
-        and check["status"] in (*SEVERITY, SKIP)
-        for check in checks
-    )
-    if not whole or record.get("verdict") not in SEVERITY or not isinstance(record.get("time"), str):
-        raise ValueError("no report: verdict, time or checks are missing or damaged")
+    try:
+        check(record, REPORT_FORM, "the report")
+    except Damaged as error:
+        raise ValueError(f"no report: verdict, time or checks are missing or damaged ({error})") from error
     return record
 
 

@@ -9,12 +9,18 @@ from __future__ import annotations
 import copy
 import datetime
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpuwright.node.plugins.module_utils.host.whole_file import write_whole
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.state_file import (
+    ANY,
+    NAME,
+    OTHERS,
+    Damaged,
+    read_state,
+    write_state,
+)
 
 from . import judge
 
@@ -29,9 +35,13 @@ STATES = (
     judge.LOST,
     judge.RETURNED,
 )
-KEYS = {"schema", "rollout", "inventory", "starts", "kept", "run", "ended", "stopped", "rules", "batches", "hosts"}
-RUN_KEYS = {"machine", "pid", "started", "controller", "who"}
-HOST_KEYS = {"state", "batch", "start", "plan", "since", "why"}
+RUN = {"machine": str, "pid": int, "started": str, "controller": str, "who": str, OTHERS: ANY}
+HOST = {"state": set(STATES), "batch": int, "start": int, "plan": str, "since": str, "why": str, OTHERS: ANY}
+RULES = {"batches": [(int, str)], "down_at_once": int, "breaker_percent": float}
+FORM = {
+    "schema": {SCHEMA}, "rollout": str, "inventory": [NAME], "starts": int, "kept": int, "run": (RUN, {}), "ended": str,
+    "stopped": str, "rules": (RULES, {}), "batches": [[str]], "hosts": {str: HOST}, OTHERS: ANY,
+}  # fmt: skip
 Record = dict[str, Any]
 
 
@@ -48,13 +58,9 @@ def path_of(folder: Path, name: str, inventory: Sequence[str]) -> Path:
 def read(path: Path) -> Record | None:
     """The record, None if there is none; RecordError if it is damaged: it is never taken for a new rollout."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise RecordError(f"the record of this rollout, {path}, cannot be read ({error}); {ADVICE}") from error
-    if not _is_record(found):
-        raise RecordError(f"the record of this rollout, {path}, has another form than schema {SCHEMA}; {ADVICE}")
+        found: Record | None = read_state(str(path), FORM)
+    except (OSError, Damaged) as error:
+        raise RecordError(f"the record of this rollout cannot be read ({error}); {ADVICE}") from error
     return found
 
 
@@ -67,7 +73,7 @@ def write(path: Path, record: Record) -> None:
     """Replace the record, on the disk too; RecordError if that fails, and the old one is still there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(str(path), (json.dumps(record, indent=1, sort_keys=True) + "\n").encode(), mode=0o600)
+        write_state(str(path), record, FORM, 0o600, folder=False)
     except OSError as error:
         raise RecordError(
             f"the record of this rollout, {path}, cannot be written ({error.strerror or error}), so no other host "
@@ -126,14 +132,3 @@ def in_state(record: Record, *states: str) -> list[str]:
 
 def now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _is_record(found: Any) -> bool:
-    if not isinstance(found, dict) or not set(found) >= KEYS or found["schema"] != SCHEMA:
-        return False
-    hosts, run = found["hosts"], found["run"]
-    if not isinstance(run, dict) or (run and not set(run) >= RUN_KEYS):
-        return False
-    return isinstance(hosts, dict) and all(
-        isinstance(host, dict) and set(host) >= HOST_KEYS and host["state"] in STATES for host in hosts.values()
-    )

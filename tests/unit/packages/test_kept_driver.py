@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuwright.packages import kept, kept_driver
+from gpuwright.packages import kept, kept_change, kept_driver
 from gpuwright.packages.kept import Package
 
 BEGIN, END = "gpuwright-BEGIN-driver-0:0-0.*", "gpuwright-END-driver-0:0-0.*"
@@ -182,6 +182,7 @@ def test_an_environment_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch, t
 def test_what_a_broken_upgrade_left_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The record stays open until the change has passed, and an open one is not replaced."""
     monkeypatch.setattr(kept, "read_record", lambda root="/": RECORD)
+    monkeypatch.setattr(kept_change, "complete", lambda _record: None)
     result: dict[str, Any] = {"changed": False}
     kept_driver.bring_about({"state": "kept"}, False, result)
     assert result["changed"] is False and result["driver"] == "570.172.08" and result["mib"] == 1

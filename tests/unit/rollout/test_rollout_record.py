@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuwright.node.plugins.action import rollout as action
-from ansible_collections.gpuwright.node.plugins.module_utils.host import whole_file
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import judge, state_file
 
 INVENTORY = ["/etc/hosts.yml"]
@@ -50,11 +49,11 @@ def test_a_damaged_record_is_no_new_rollout(tmp_path: Path, text: str) -> None:
 
 def test_the_record_is_for_its_owner_and_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
-    monkeypatch.setattr(whole_file, "sync_folder", synced.append)
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(str(Path(f"/proc/self/fd/{handle}").readlink())))
     state_file.write(tmp_path / "logs/r.json", first("a"))
     assert (tmp_path / "logs/r.json").stat().st_mode & 0o777 == 0o600
-    assert synced == [str(tmp_path / "logs/r.json")]
-    assert set(json.loads((tmp_path / "logs/r.json").read_text())) == state_file.KEYS
+    assert len(synced) == 2 and synced[1] == str(tmp_path / "logs")
+    assert set(json.loads((tmp_path / "logs/r.json").read_text())) == set(state_file.FORM) - {"..."}
 
 
 def test_a_write_that_fails_leaves_the_old_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

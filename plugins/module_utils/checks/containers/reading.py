@@ -4,17 +4,18 @@
 Source for its format: https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
 """
 
-import json
 import os
 import re
 import stat
 from typing import Any, Dict, List, Optional
 
 from ...host.files import below, exists, names_in, read_text, resolve
+from ...host.written.state_file import ANY, OTHERS, parsed
 from .engine import PROGRAMS, read_version
 
 NO_CONTAINERS = "this node is not set up for containers: /etc/gpuwright/containers.json is not there"
 RECORD = "/etc/gpuwright/containers.json"
+FORM = {"schema": {1}, "spec": str, "engine": set(PROGRAMS), OTHERS: ANY}
 # Where engines look for specifications, and which files they accept (CDI, section "CDI JSON Specification").
 FOLDERS = ("/etc/cdi", "/var/run/cdi", "/run/cdi")
 ENDINGS = (".yaml", ".json")
@@ -60,13 +61,7 @@ def read_containers(root: str) -> Optional[Dict[str, Any]]:
 
 def load_record(root: str) -> Dict[str, Any]:
     """containers.json, written by the role system_containers. ValueError if it cannot be used."""
-    try:
-        record = json.loads(read_text(root, RECORD) or "")
-    except ValueError as error:
-        raise ValueError(f"{RECORD} is not JSON: {error}")
-    good = isinstance(record, dict) and record.get("schema") == 1 and isinstance(record.get("spec"), str)
-    if not good or record.get("engine") not in PROGRAMS:
-        raise ValueError(f"{RECORD} is not schema 1")
+    record: Dict[str, Any] = parsed((read_text(root, RECORD) or "").encode("utf-8", "replace"), FORM, RECORD)
     return record
 
 

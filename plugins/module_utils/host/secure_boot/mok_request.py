@@ -5,15 +5,13 @@ MokManager removes a request before it asks (MokManager.c, `check_mok_request`):
 enrolled, it was refused, or nobody pressed a key in time; if a request outlives a boot, shim was not part of that boot.
 """
 
-import json
 import os
 import tempfile
 from typing import Any, Callable, Dict, List, NamedTuple
 
 from ..bounded import Finished, run_bounded
 from ..files import read_bytes, read_text
-from ..owning import make_folders
-from ..whole_file import write_whole
+from ..written.state_file import Damaged, read_state, write_state
 from .certificates import describe_certificate, digest, fingerprint
 from .efi_variables import read_certificates, read_variable
 from .module_key import BLOCKED, ENROLLED, NOT_ENROLLED, STAGED, KeyPlace, state_of
@@ -21,6 +19,7 @@ from .mok_password import made_with
 from .signing_pair import Refused, make_pair, output
 
 RECORD = "/var/lib/gpuwright/secure-boot.json"
+FORM = {"schema": {1}, "sha256": str, "boot_id": str}
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # The texts of MokManager.c, the same in shim 15 to 16.
 DIALOGUE = (
@@ -132,20 +131,16 @@ def _import(root: str, certificate: str, password_hash: str, run: Callable[..., 
         os.unlink(path)
 
 
-def _read_record(root: str) -> Dict[str, str]:
+def _read_record(root: str) -> Dict[str, Any]:
     """The last request that was staged here; {} if there is no record, or a damaged one."""
     try:
-        found = json.loads(read_text(root, RECORD) or "{}")
-    except ValueError:
+        return read_state(os.path.join(root, RECORD.lstrip("/")), FORM) or {}
+    except (OSError, Damaged):
         return {}
-    found = found if isinstance(found, dict) else {}
-    return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
 def _write_record(root: str, record: Dict[str, Any]) -> None:
-    path = os.path.join(root, RECORD.lstrip("/"))
-    make_folders(os.path.dirname(path))
-    write_whole(path, json.dumps(record).encode("ascii"))
+    write_state(os.path.join(root, RECORD.lstrip("/")), record, FORM, 0o644)
 
 
 def dialogue(root: str, certificate: str) -> List[str]:

@@ -6,8 +6,8 @@ import tempfile
 from typing import Callable, List
 
 from ..bounded import Finished
-from ..owning import make_folders, own_path
 from ..whole_file import sync_file, sync_folder
+from ..written.owning import make_folders, own_path
 from .module_key import KeyPlace
 
 SECONDS = 60

@@ -56,7 +56,7 @@ def calibrated_placement(command: "Sequence[str]", root: str = "/") -> "Tuple[Op
         return None, ""
     except OSError as error:
         return None, _lost(f"cannot be read: {error.strerror}").problem
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None, _lost("is damaged").problem
     return (None, _lost("no longer holds: " + fault).problem) if fault else (found, "")
 
@@ -67,7 +67,7 @@ def kept_placements(root: str = "/") -> "Dict[str, Any]":
         saved = _read(root)
         kept: "Dict[str, Any]" = dict(saved["placements"])
         return {} if _other_machine(saved, root) else kept
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 
 
@@ -104,7 +104,7 @@ def calibrated_arm(root: str = "/") -> Arm:
         return Arm("none", "", "not calibrated on this machine: gpu-run --calibrate -- command", "")
     except OSError as error:
         return _lost(f"cannot be read: {error.strerror}")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return _lost("is damaged")
     return _lost("no longer holds: " + fault) if fault else arm
 

@@ -1,0 +1,294 @@
+"""A whole state file of each kind, what reads it, and the errors that its callers know."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import healthy_node
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page import folder as page
+from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import judge
+from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import state_file as rollout
+from gpuwright.checks.containers import reading as containers
+from gpuwright.checks.gpu import strikes_kept as strikes
+from gpuwright.checks.waivers import acknowledgements
+from gpuwright.doctor import root_result
+from gpuwright.host.bounded import Finished
+from gpuwright.host.secure_boot import mok_request
+from gpuwright.launch import runtime_policy
+from gpuwright.launch.calibration import chosen as calibrated
+from gpuwright.operator import record as operator
+from gpuwright.packages import kept, kept_driver, package_sources
+from gpuwright.probe import plan_choices
+from gpuwright.readings import software
+from gpuwright.settled import record as settled
+from gpuwright.training import smoke_history
+from gpuwright.tuning import reading as tuning
+from gpuwright.tuning import store as tuning_store
+from gpuwright.verdict import boot_check, expectations, last
+from gpuwright.verdict.report import REPORT_PATH, now_utc
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BOOT = "11111111-2222-3333-4444-555555555555"
+
+
+@dataclass(frozen=True)
+class State:
+    """A state file: where it lies below the root, a whole one, what reads it, and the errors that its callers know."""
+
+    path: str
+    whole: Any
+    read: Callable[[str], Any]
+    known: tuple[type[BaseException], ...] = ()
+
+
+def program_of_drains() -> Any:
+    loader = importlib.machinery.SourceFileLoader("drains", str(REPOSITORY / "deploy/slurm/gpuwright-drains"))
+    spec = importlib.util.spec_from_loader("drains", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def read_kept_driver(root: str) -> None:
+    record = kept.read_record(root)
+    if record is None:
+        return
+    kept_driver._tell(record, {})
+    kept.differing_files(record["files"], root)
+    kept.changes([], kept.packages_of(record), record["there"])
+
+
+def read_rollout(root: str) -> None:
+    record = rollout.read(Path(root, "rollout.json"))
+    if record is None:
+        return
+    plans = {"a": "1", "new": "2"}
+    again = rollout.with_batches(rollout.begun(record, "x", [], plans, plans, False), [["new"]])
+    judge.of_start(again["hosts"], again["starts"])
+
+
+def read_tuning_store(root: str) -> None:
+    before = tuning_store.load(root)
+    for path, record in before["files"].items():
+        if path == "/etc/a":
+            tuning_store.put_back(root, path, record)
+
+
+def read_doctor(root: str) -> None:
+    root_result.roots_results({}, now_utc(), root)
+    last.read_last_verdict(root)
+
+
+def idle(_words: Any, _seconds: float) -> Finished:
+    return Finished(0, "", "", False, False, False, "")
+
+
+DRAINS = program_of_drains()
+ROLLOUT = rollout.with_batches(
+    {
+        **rollout.begun(None, "x", ["/i"], {"a": "1", "b": "2"}, ["a", "b"], False),
+        "rules": {"batches": [1, "10%"], "down_at_once": 0, "breaker_percent": 10},
+        "run": {"machine": "m", "pid": 1, "started": "1", "controller": "c", "who": "w"},
+    },
+    [["a"], ["b"]],
+)
+REPORT = {
+    "schema": 1,
+    "host": "a",
+    "time": "2026-01-05T10:00:00Z",
+    "verdict": "FAIL",
+    "expectations": {},
+    "readings": {},
+    "checks": [
+        {
+            "id": "gpu.sram",
+            "layer": "system",
+            "status": "FAIL",
+            "unit": "",
+            "message": "m",
+            "action": "a",
+            "remedy": "",
+            "value": "1",
+            "expected": "0",
+            "code": "c",
+            "items": ["x"],
+        }
+    ],
+}
+ENTRY: dict[str, Any] = dict.fromkeys(acknowledgements.FORM, "x")
+ENTRY.update(id="gpu.sram", when="2026-01-05T10:00:00Z", until="2026-01-06T10:00:00Z", uid=0)
+ENTRY.update(uptime_s=1.0, cards=["0000:3b:00.0"], last_s=None, count=1)
+STATES = {
+    "kept driver": State(
+        kept.RECORD,
+        {
+            "schema": 1,
+            "family": "redhat",
+            "source": "node",
+            "driver": "570.1",
+            "packages": [["a", "1:2-3", "noarch"]],
+            "patterns": ["*"],
+            "there": ["a"],
+            "links": [["/a", None], ["/b", "c"]],
+            "bytes": 5,
+            "time": "",
+            "open": True,
+            "files": [{"path": "/etc/a", "begin": "", "end": "", "text": "x", "mode": 420, "uid": 0, "gid": 0}],
+            "sums": {"a.rpm": {"size": 5, "sha256": "00"}},
+        },
+        read_kept_driver,
+        (kept.KeptError, OSError),
+    ),
+    "tuning before": State(
+        tuning_store.BEFORE,
+        {
+            "schema": 1,
+            "knobs": {"sysctl vm.a": "1"},
+            "folders": ["/etc/b"],
+            "files": {
+                "/etc/a": {"content": "eA==", "mode": 420, "uid": 0, "gid": 0},
+                "/etc/b": None,
+                "/c": {"link": "d"},
+            },
+        },
+        read_tuning_store,
+        (ValueError,),
+    ),
+    "tuning": State(
+        tuning.RECORD,
+        {
+            "schema": 1,
+            "skipped": [],
+            "settings": [{"name": "n", "wanted": "1", "reason": "r", "keys": {"sysctl vm.a": "1"}}],
+        },
+        tuning.read_tuning,
+        (ValueError,),
+    ),
+    "rollout": State("/rollout.json", ROLLOUT, read_rollout, (rollout.RecordError,)),
+    "settled": State(
+        settled.PATH,
+        {
+            "schema": 1,
+            "roles": {"system_cuda": {"inputs": "1", "seen": [["file", "/etc/a", "absent"], ["unit", "x", ""]]}},
+        },
+        lambda root: settled.read_settled(root, idle),
+    ),
+    "package sources": State(
+        "/sources.json",
+        {"/etc/yum.repos.d/a.repo": ["a", "b"]},
+        lambda root: package_sources.read_record(f"{root}/sources.json"),
+        (ValueError,),
+    ),
+    "secure boot": State(mok_request.RECORD, {"schema": 1, "sha256": "00", "boot_id": BOOT}, mok_request._read_record),
+    "containers": State(
+        containers.RECORD,
+        {"schema": 1, "spec": "/run/cdi/nvidia.yaml", "engine": "podman"},
+        containers.read_containers,
+        (ValueError,),
+    ),
+    "acknowledgements": State(
+        acknowledgements.PATH,
+        {"schema": 1, "acknowledgements": [ENTRY]},
+        acknowledgements.read_acknowledgements,
+        (ValueError,),
+    ),
+    "strikes": State(
+        strikes.PATH,
+        {
+            "schema": 1,
+            "slots": {"0000:3b:00.0": dict.fromkeys(("boot_id", "serial", "uuid", "name"), "x")},
+            "cards": [
+                {
+                    **strikes.new_card({"serial": "1", "uuid": "u", "name": "n", "pci_id": "p"}, "now"),
+                    "counts": {"gpu.sram": 1},
+                    "boots": [{"boot_id": "b", "time": "t", "ids": ["gpu.sram"]}],
+                }
+            ],
+        },
+        strikes.read_strikes,
+        (ValueError,),
+    ),
+    "operator": State(
+        operator.RECORD,
+        {
+            "schema": 1,
+            "run": "r",
+            "who": "w",
+            "controller": "c",
+            "machine": "m",
+            "pid": 1,
+            "started": "1",
+            "playbook": "p",
+            "boot_id": BOOT,
+            "seen_s": 1.0,
+            "since": "s",
+        },
+        operator.read_lock,
+    ),
+    "boot check": State(
+        boot_check.RECORD_PATH,
+        {
+            **REPORT,
+            "boot_id": BOOT,
+            "uptime_s": 1000.0,
+            "holds_s": 900,
+            "level": "quick",
+            "expectations_sha256": "00",
+            "findings": [{"id": "gpu.sram", "status": "FAIL", "message": "m", "action": "a"}],
+        },
+        lambda root: (boot_check.gate(root), read_doctor(root)),
+    ),
+    "report": State(REPORT_PATH, REPORT, read_doctor),
+    "smoke test": State(
+        "/report.json",
+        {**REPORT, "smoke": {"time": "2026-01-05T10:00:00Z", "passed": True}},
+        lambda root: smoke_history.last_smoke(f"{root}/report.json", {}, now_utc()),
+    ),
+    "page": State("/page/a.json", REPORT, lambda root: list(page.pages(f"{root}/page", ["a"], now_utc()))),
+    "expectations": State(
+        "/etc/gpuwright/expectations.json",
+        healthy_node.expectations(),
+        lambda root: (
+            plan_choices.read_kept_plan(root),
+            expectations.parse_expectations(expectations.read_own(f"{root}/etc/gpuwright/expectations.json")),
+        ),
+        (ValueError,),
+    ),
+    "drains": State(
+        "/drains.json",
+        {"schema": DRAINS.SCHEMA, "drains": {"n1": {"at": 1.0, "request": "r"}}},
+        lambda root: DRAINS.remember(DRAINS.load(f"{root}/drains.json"), [], [], 2.0, 60.0),
+        (DRAINS.Trouble,),
+    ),
+    "calibration": State(
+        calibrated.CALIBRATED_PATH,
+        {
+            "schema": 1,
+            "allocator": "jemalloc",
+            "malloc_conf": "",
+            "why": "w",
+            "machine": calibrated.machine_identity(),
+            "library": None,
+            "commands": {"python a.py": {}},
+        },
+        calibrated.calibrated_arm,
+    ),
+    "policy": State(
+        runtime_policy.POLICY_PATH,
+        {"allocator": "none", "libraries": {"jemalloc": "/a"}},
+        runtime_policy.load_policy,
+        (runtime_policy.LaunchError,),
+    ),
+    "stamp": State(
+        "/venv/gpuwright.json",
+        {"schema": 1, "packages": {"torch": "2"}, "lock": "00"},
+        lambda root: software.read_stamp(root, "/venv"),
+        (ValueError, OSError),
+    ),
+}

@@ -6,7 +6,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from ..verdict.by_hand import Hand
 from ..verdict.causes import with_causes
 from ..verdict.check import STANDARD, Check, within
+from ..verdict.reading_sources import SOURCES
 from ..verdict.report import Record
+from . import shared_readings, standard_readings
 from .containers import access, resolving
 from .cuda import compiling, toolkit
 from .cudnn import version as cudnn
@@ -51,6 +53,7 @@ from .performance import speed
 from .reboot import pending
 from .runtime import launcher, ranks
 from .secure_boot import key
+from .shared_readings import PERFORMANCE, WHOLE_ENVIRONMENT
 from .smoke import built, training
 from .smoke.training import smoke_record
 from .waivers import valid
@@ -117,8 +120,10 @@ valid.KNOWN.extend(CHECKS)
 BY_HAND: Dict[str, Hand] = {}
 for _module in MODULES:
     BY_HAND.update(getattr(_module, "BY_HAND", {}))
-# The readings that they define, each once, in the same order.
-READERS = tuple({reader.name: reader for check in CHECKS for reader in check.readers}.values())
+# All readings, each once: those that several families use, those that the checks define, and what has to wait for them.
+_OWN = {reader.name: reader for check in CHECKS for reader in check.readers}
+READERS = (*shared_readings.READERS, *standard_readings.READERS, *_OWN.values(), WHOLE_ENVIRONMENT, PERFORMANCE)
+SOURCES.update((f"readings.{reader.name}", reader.source) for reader in READERS)
 
 
 def run_checks(

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reading that a check defines: how it is taken, when, and where to look if it fails."""
+"""A reading: how it is taken, when, and where to look if it fails."""
 
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, List, Mapping, NamedTuple
 
 from .reading_sources import Source
+
+ALWAYS, WITHOUT_CARDS = "always", "without cards"
 
 
 class Seen(NamedTuple):
@@ -20,6 +22,13 @@ class Seen(NamedTuple):
     probe: Mapping[str, Any]
     nvidia_smi: Mapping[str, Any]
 
+    def cards(self) -> List[Any]:
+        """The probe's cards; ValueError where it could not be taken."""
+        for found in (self.probe, self.probe.get("gpus")):
+            if isinstance(found, dict) and "unreadable" in found:
+                raise ValueError(found["unreadable"])
+        return list(self.probe["gpus"])
+
 
 class Reader(NamedTuple):
     """One reading as data.
@@ -28,9 +37,14 @@ class Reader(NamedTuple):
     level   QUICK, STANDARD or DEEP: the level from which on it is taken, never above that of a check that uses it
     read    the value; null means "it does not exist". An exception makes the reading unreadable, with that reason
     source  what it reads, and the command that shows why that fails
+    ahead   ALWAYS or WITHOUT_CARDS if it is so slow that it is taken while a training runs, in any case or only if that
+            has no card: neither changes what the other finds
+    scanned whether it says something about a host that the toolkit has not set up
     """
 
     name: str
     level: str
     read: Callable[[Seen], Any]
     source: Source
+    ahead: str = ""
+    scanned: bool = True

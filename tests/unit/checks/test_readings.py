@@ -16,7 +16,8 @@ import healthy_files
 import healthy_node
 import pytest
 from gpuwright.checks import collect as readings
-from gpuwright.checks import collect_standard as readings_standard
+from gpuwright.checks import shared_readings
+from gpuwright.checks import standard_readings as readings_standard
 from gpuwright.checks.all import run_checks
 from gpuwright.checks.collect import collect
 from gpuwright.host.access import allows, read_account, read_password_state, read_unsafe_files, why_unsafe
@@ -155,7 +156,7 @@ def test_nvidia_smi_gets_the_seconds_it_was_given(node, fake_bin):
 )
 def test_state_of_a_unit(fake_bin, monkeypatch, script, expected):
     monkeypatch.setenv("PATH", f"{fake_bin('systemctl', f'#!/bin/sh{chr(10)}{script}{chr(10)}').parent}:/bin")
-    assert attempt(readings.read_unit_state, "nvidia-persistenced") == expected
+    assert attempt(shared_readings.read_unit_state, "nvidia-persistenced") == expected
 
 
 def test_nothing_planned_means_nothing_read(node):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from gpuwright.checks import collect as readings
-from gpuwright.checks import collect_standard as readings_standard
+from gpuwright.checks import shared_readings as readings
+from gpuwright.checks.all import READERS
+from gpuwright.checks.gpu.nvlink import mig_indexes
 from gpuwright.checks.host import disks_reading as readings_storage
 from gpuwright.checks.host.disks_reading import ask_disk, read_disks
 from gpuwright.gpu.cards import card_of, has_nvlink, is_wired
+from gpuwright.readings.attempt import attempt
 from gpuwright.readings.links import parse_errors, parse_links, parse_ways, read_infiniband, read_nvlink, read_ways
+from gpuwright.verdict.reader import Seen
 from host_tree import HostTree
 
 UUID = "(UUID: GPU-00000000-1111-2222-3333-000000000001)"
@@ -175,7 +178,7 @@ def test_errors_of_a_card_in_mig_mode_need_not_be_reported():
     ],
 )
 def test_cards_in_mig_mode_are_those_of_nvidia_smi(answer, expected):
-    assert readings_standard.mig_indexes(answer) == expected
+    assert mig_indexes(answer) == expected
 
 
 def test_a_link_without_speed_is_not_up():
@@ -294,7 +297,6 @@ def test_a_node_without_a_fabric_manager(monkeypatch):
 
 
 def test_links_of_a_node_that_was_not_probed():
-    names = ("nvlink", "gpu_ways", "machine", "isolation")
-    assert readings.collect_links("/", {"unreadable": "no sysfs"}) == {
-        name: {"unreadable": "no sysfs"} for name in names
-    }
+    seen = Seen("/", {}, {"unreadable": "no sysfs"}, {})
+    readers = [reader for reader in READERS if reader.name in ("nvlink", "gpu_ways", "machine", "isolation")]
+    assert len(readers) == 4 and all(attempt(reader.read, seen) == {"unreadable": "no sysfs"} for reader in readers)

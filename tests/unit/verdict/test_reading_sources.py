@@ -58,9 +58,21 @@ def test_the_longest_name_counts():
 def test_a_reading_that_a_check_brings_along_has_one_reader_and_one_source():
     """Two readers of one name, or a source in both places, would let the order decide."""
     named = [reader for check in CHECKS for reader in check.readers]
-    assert {reader.name for reader in named} == {reader.name for reader in READERS}
+    assert {reader.name for reader in named} <= {reader.name for reader in READERS}
     assert [reader.name for reader in named if reader not in READERS] == []
-    assert OWN.keys() & SOURCES.keys() == set()
+    names = [(reader.name, reader.level) for reader in READERS]
+    assert len(set(names)) == len(names) and OWN.items() <= SOURCES.items()
+
+
+def test_every_reading_has_a_reader():
+    """Beside the two that all others are given, and what a training leaves; another way would be a second one."""
+    assert {*healthy_node.READINGS} <= {reader.name for reader in READERS} | {"probe", "nvidia_smi"}
+    assert sorted(SOURCES.keys() - OWN.keys()) == [
+        "expectations",
+        "readings.nvidia_smi",
+        "readings.probe",
+        "readings.smoke",
+    ]
 
 
 def test_a_reading_is_taken_at_every_level_of_the_checks_that_ask_for_it():

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a container that asks for the GPUs will get them."""
 
+from typing import Dict
+
+from ...host.access import read_device_links
 from ...verdict.check import DRAIN, FAIL, QUICK, WARN, Check, Outcome, failed, passed, skipped, unknown, unnamed, warned
 from ...verdict.evidence import Evidence
 from ...verdict.reader import Reader
 from ...verdict.reading_sources import by_hand
+from ...verdict.report import Record
 from ..driver.loaded import CARD_NODE, SHARED_NODES
 from ..host.system import in_container
 from .engine import why_refused
@@ -115,6 +119,20 @@ CONTAINERS = Reader(
     source=by_hand("/etc/gpuwright/containers.json and the CDI files", "ls -lL /etc/cdi /var/run/cdi"),
 )
 
+
+def read_links_of_nodes(root: str, host: Record) -> Dict[str, bool]:
+    if "unreadable" in host:
+        raise ValueError(host["unreadable"])
+    return read_device_links(root, host["nvidia"]["device_nodes"])
+
+
+READ_DEVICE_LINKS = Reader(
+    name="device_links",
+    level=QUICK,
+    read=lambda seen: read_links_of_nodes(seen.root, seen.probe),
+    source=by_hand("/dev/char", "ls -l /dev/char | grep nvidia"),
+)
+
 CHECKS = (
     Check(
         id="containers.gpu",
@@ -153,6 +171,6 @@ CHECKS = (
         source=(
             "NVIDIA/gpu-operator#430, NVIDIA/nvidia-container-toolkit#48; gpu-operator's validator makes the same links"
         ),
-        readers=(CONTAINERS,),
+        readers=(CONTAINERS, READ_DEVICE_LINKS),
     ),
 )

@@ -7,7 +7,7 @@ from ...host.as_user import ordinary_account, run_as
 from ...host.files import exists
 from ...verdict.check import DRAIN, FAIL, STANDARD, Check, Outcome, failed, passed, skipped
 from ...verdict.evidence import Evidence
-from ...verdict.reader import Reader, Seen
+from ...verdict.reader import ALWAYS, Reader, Seen
 from ...verdict.reading_sources import by_hand
 
 # nvcc takes 2 to 6 s for it on a busy server.
@@ -71,6 +71,7 @@ COMPILING = Reader(
     level=STANDARD,
     read=read_compiling,
     source=by_hand("what nvcc says when it compiles", "echo 'int main() {}' > /tmp/x.cu && nvcc -o /tmp/x /tmp/x.cu"),
+    ahead=ALWAYS,
 )
 
 CHECKS = (

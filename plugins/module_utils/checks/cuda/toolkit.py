@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the CUDA toolkit: its version, and the link to it."""
 
+from typing import Any, Dict
+
+from ...readings.attempt import attempt
+from ...readings.software import read_link, read_nvcc_version, read_toolkit_version_file
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -12,6 +16,9 @@ from ...verdict.check import (
     skipped,
 )
 from ...verdict.evidence import Evidence
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
+from ...verdict.report import Record
 from ..reinstall import reinstall
 
 
@@ -72,6 +79,25 @@ def cuda_link(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(target, wanted, f"/usr/local/cuda points to {target}")
 
 
+def read_cuda(root: str, plan: Record) -> Dict[str, Any]:
+    """The version that the planned toolkit itself states, and where the usual link leads."""
+    prefix = plan["cuda"]["prefix"]
+    return {
+        "version_file": attempt(read_toolkit_version_file, root, prefix),
+        "nvcc": attempt(read_nvcc_version, root, prefix),
+        "link": attempt(read_link, root, "/usr/local/cuda"),
+        "prefix": attempt(read_link, root, prefix),
+    }
+
+
+READ_CUDA = Reader(
+    name="cuda",
+    level=STANDARD,
+    read=lambda seen: read_cuda(seen.root, seen.expectations["plan"]),
+    source=by_hand("the CUDA toolkit's own version", "nvcc --version ; ls -lL /usr/local/cuda"),
+    scanned=False,
+)
+
 CHECKS = (
     Check(
         id="cuda.version",
@@ -83,6 +109,7 @@ CHECKS = (
         judge=cuda_version,
         needs_gpu=False,
         action="Run: ansible-playbook site.yml --tags system_cuda",
+        readers=(READ_CUDA,),
     ),
     Check(
         id="cuda.link",

@@ -3,7 +3,7 @@
 
 from typing import Optional
 
-from ...readings.host import DRIVER_LIBRARIES
+from ...readings.host import DRIVER_LIBRARIES, read_driver_files
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -14,6 +14,8 @@ from ...verdict.check import (
     passed,
 )
 from ...verdict.evidence import Evidence
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
 from ..gpu.cards import ASK_FIRST
 from ..reinstall import LIBRARIES, PROGRAM, reinstall
 from .loaded import REBOOT_NOW
@@ -58,6 +60,13 @@ def libraries(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(wanted, wanted, f"all are {wanted}")
 
 
+READ_DRIVER_FILES = Reader(
+    name="driver_files",
+    level=QUICK,
+    read=lambda seen: read_driver_files(seen.root),
+    source=by_hand("the driver's libraries", "ldconfig -p | grep nvidia ; ls -lL /usr/bin/nvidia-smi"),
+)
+
 CHECKS = (
     Check(
         id="driver.nvidia_smi_file",
@@ -69,6 +78,7 @@ CHECKS = (
         judge=nvidia_smi_file,
         action="Run: dnf reinstall -y nvidia-driver-cuda (Debian: apt-get install --reinstall nvidia-smi)",
         source="gpu-operator resolveHostNvidiaSMI",
+        readers=(READ_DRIVER_FILES,),
     ),
     Check(
         id="driver.libraries",
@@ -81,5 +91,6 @@ CHECKS = (
         firm_because="without them no program finds a driver",
         action=REBOOT_NOW + " ; if they still differ: ansible-playbook site.yml --tags system",
         source="DCGM checkLibraries",
+        readers=(READ_DRIVER_FILES,),
     ),
 )

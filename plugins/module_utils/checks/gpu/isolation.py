@@ -4,12 +4,16 @@
 A virtual machine needs both, and its host is responsible for them; the same is true for a container.
 """
 
-from typing import Optional
+from typing import Any, Optional
 
+from ...readings.attempt import attempt, for_root
 from ...verdict.by_hand import MACHINE, Hand
 from ...verdict.check import STANDARD, WARN, Check, Outcome, passed, skipped, slots, unknown, unnamed, warned
 from ...verdict.evidence import Evidence
+from ...verdict.reader import Reader, Seen
+from ...verdict.reading_sources import by_hand
 from ..host.system import in_container
+from .isolation_reading import read_isolation, read_machine
 
 BARE_METAL = "none"
 STRAIGHT = ("off", "identity")
@@ -81,6 +85,25 @@ def acs(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(0, 0, f"ACS is on in none of {number} bridges")
 
 
+def read_own_machine(seen: Seen) -> Any:
+    """What the machine is, for cards whose links depend on it."""
+    seen.cards()
+    return read_machine()
+
+
+READ_MACHINE = Reader(
+    name="machine",
+    level=STANDARD,
+    read=read_own_machine,
+    source=by_hand("systemd-detect-virt"),
+)
+READ_ISOLATION = Reader(
+    name="isolation",
+    level=STANDARD,
+    read=lambda seen: for_root(attempt(read_isolation, seen.root, seen.cards())),
+    source=by_hand("lspci -vvv", "lspci -vvv -d 10de: | head ; ls /sys/kernel/iommu_groups"),
+)
+
 CHECKS = (
     Check(
         id="gpu.iommu",
@@ -95,6 +118,7 @@ CHECKS = (
             "machines."
         ),
         source=SOURCE,
+        readers=(READ_MACHINE, READ_ISOLATION),
     ),
     Check(
         id="gpu.acs",
@@ -106,6 +130,7 @@ CHECKS = (
         unit="bridges",
         action="S" + ACS_OFF[1:],
         source=SOURCE,
+        readers=(READ_MACHINE, READ_ISOLATION),
     ),
 )
 

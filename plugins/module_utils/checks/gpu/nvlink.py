@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the connections between cards: NVLink, and the path between two GPUs."""
 
+from typing import List, Optional
+
 from ...gpu.cards import card_of
+from ...readings.links import read_nvlink, read_ways
 from ...verdict.by_hand import MACHINE, Hand
 from ...verdict.check import (
     FAIL,
@@ -18,6 +21,9 @@ from ...verdict.check import (
     warned,
 )
 from ...verdict.evidence import Evidence
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
+from ...verdict.report import Record
 
 NO_WAY = "X"
 
@@ -104,6 +110,25 @@ def topology(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(ways, "a path", f"{len(rows)} GPUs, connected by {ways}")
 
 
+def mig_indexes(nvidia_smi: Optional[Record]) -> List[int]:
+    """Indexes, as nvidia-smi counts, of the cards in MIG mode."""
+    gpus = (nvidia_smi or {}).get("gpus") or []
+    return [index for index, gpu in enumerate(gpus) if gpu.get("mig_mode") == "Enabled"]
+
+
+READ_NVLINK = Reader(
+    name="nvlink",
+    level=STANDARD,
+    read=lambda seen: read_nvlink(seen.cards(), mig_indexes(seen.nvidia_smi)),
+    source=by_hand("nvidia-smi nvlink -s", "nvidia-smi nvlink -s ; nvidia-smi nvlink -e"),
+)
+READ_GPU_WAYS = Reader(
+    name="gpu_ways",
+    level=STANDARD,
+    read=lambda seen: read_ways(seen.cards()),
+    source=by_hand("nvidia-smi topo -m"),
+)
+
 CHECKS = (
     Check(
         id="gpu.nvlink",
@@ -118,6 +143,7 @@ CHECKS = (
             "Look at nvidia-smi nvlink -s and journalctl -k --grep -i nvlink ; power off and reseat bridge or board."
         ),
         source="sichek, aznhc, gpud: any inactive link fails",
+        readers=(READ_NVLINK,),
     ),
     Check(
         id="gpu.nvlink_errors",
@@ -129,6 +155,7 @@ CHECKS = (
         unit="errors",
         action="Watch it: nvidia-smi nvlink -e ; reseat the bridge or the board if the numbers grow.",
         source="DCGM: 1 replay or recovery; AWS warns above 0",
+        readers=(READ_NVLINK,),
     ),
     Check(
         id="gpu.topology",
@@ -140,6 +167,7 @@ CHECKS = (
         judge=topology,
         action="Look at nvidia-smi topo -m and lspci -tv ; power off and reseat the GPUs that it does not connect.",
         source="AWS checks/3-topology-check.sh",
+        readers=(READ_GPU_WAYS,),
     ),
 )
 

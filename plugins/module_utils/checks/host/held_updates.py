@@ -5,7 +5,7 @@ from ...readings.attempt import attempt, for_root
 from ...verdict.by_hand import CONTROLLER, Hand
 from ...verdict.check import STANDARD, WARN, Check, Outcome, passed, skipped, warned
 from ...verdict.evidence import Evidence
-from ...verdict.reader import Reader
+from ...verdict.reader import ALWAYS, Reader
 from ...verdict.reading_sources import by_hand
 from .held_updates_reading import ADVISORIES, READ_FROM, read_held_updates
 
@@ -49,6 +49,7 @@ HELD_UPDATES = Reader(
     level=STANDARD,
     read=lambda seen: for_root(attempt(read_held_updates, seen.root, seen.probe)),
     source=by_hand(READ_FROM, " ".join(ADVISORIES) + " || apt-get --simulate upgrade"),
+    ahead=ALWAYS,
 )
 
 CHECKS = (

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of the adapters for InfiniBand and RoCE."""
 
+from ...readings.links import read_infiniband
 from ...verdict.by_hand import NETWORK, Hand
 from ...verdict.check import (
     STANDARD,
@@ -13,6 +14,8 @@ from ...verdict.check import (
     warned,
 )
 from ...verdict.evidence import Evidence
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
 
 FLAPS = 5
 
@@ -38,6 +41,13 @@ def infiniband(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(value, "active", f"{len(ports)} ports are active: {value}")
 
 
+READ_INFINIBAND = Reader(
+    name="infiniband",
+    level=STANDARD,
+    read=lambda seen: read_infiniband(seen.root),
+    source=by_hand("/sys/class/infiniband", "ls -l /sys/class/infiniband ; ibstat"),
+)
+
 CHECKS = (
     Check(
         id="host.infiniband",
@@ -49,6 +59,7 @@ CHECKS = (
         needs_gpu=False,
         action="Look at ibstat and at the cables; for INIT ask the administrator of the subnet manager.",
         source="azurehpc-health-checks: 5 or more flaps",
+        readers=(READ_INFINIBAND,),
     ),
 )
 

@@ -13,7 +13,9 @@ from ...verdict.check import (
     warned,
 )
 from ...verdict.evidence import Evidence
-from .services_reading import UNITS
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
+from .services_reading import UNITS, read_services
 
 ACTIVE = "active"
 ENABLED = "enabled"
@@ -54,6 +56,14 @@ def services(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(0, 0, f"{len(own) + len(named)} units are as they should be")
 
 
+READ_SERVICES = Reader(
+    name="services",
+    level=STANDARD,
+    read=lambda seen: read_services(seen.root, seen.expectations.get("services", [])),
+    source=by_hand("systemctl show", "systemctl --failed"),
+    scanned=False,
+)
+
 CHECKS = (
     Check(
         id="host.services",
@@ -70,5 +80,6 @@ CHECKS = (
             "still fails, see why: systemctl status 'gpuwright-*'"
         ),
         source="NHC check_ps_service, gcm check_service",
+        readers=(READ_SERVICES,),
     ),
 )

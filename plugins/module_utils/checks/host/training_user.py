@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of the training account."""
 
+from typing import Any, Dict, Optional
+
+from ...host.access import read_account, read_password_state
+from ...readings.attempt import attempt
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -12,6 +16,8 @@ from ...verdict.check import (
     unknown,
 )
 from ...verdict.evidence import Evidence
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
 
 NO_LOGIN_SHELLS = ("/sbin/nologin", "/usr/sbin/nologin", "/bin/false", "/usr/bin/false")
 ADMINISTRATORS = ("root", "wheel", "sudo", "docker")
@@ -40,6 +46,21 @@ def training_user(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(name, name, f"{name} cannot log in")
 
 
+def read_training_user(root: str, name: str) -> Optional[Dict[str, Any]]:
+    account = read_account(root, name)
+    if account is None:
+        return None
+    return dict(account, password=attempt(read_password_state, root, name))
+
+
+READ_TRAINING_USER = Reader(
+    name="training_user",
+    level=STANDARD,
+    read=lambda seen: read_training_user(seen.root, seen.expectations["training_user"]),
+    source=by_hand("/etc/passwd, /etc/group and /etc/shadow", "ls -l /etc/passwd /etc/group /etc/shadow"),
+    scanned=False,
+)
+
 CHECKS = (
     Check(
         id="host.training_user",
@@ -51,5 +72,6 @@ CHECKS = (
         judge=training_user,
         needs_gpu=False,
         action="Run: ansible-playbook site.yml --tags system_training",
+        readers=(READ_TRAINING_USER,),
     ),
 )

@@ -14,8 +14,8 @@ from ...verdict.check import (
     unknown,
 )
 from ...verdict.evidence import Evidence
-from ..collect_standard import ROOT_ONLY
 from ..framework.files import TRAINER, damage
+from ..standard_readings import ROOT_ONLY
 
 
 def trainer_installed(readings: Evidence, expected: Evidence) -> Outcome:

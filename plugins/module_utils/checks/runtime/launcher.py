@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of what training is started with: allocators, and gpu-run."""
 
+from typing import Any, Dict
+
+from ...host.access import read_file
+from ...launch.calibration.chosen import calibrated_arm
+from ...launch.preload import PACKAGES, check_library
+from ...launch.runtime_policy import LaunchError, load_policy
+from ...readings.attempt import attempt
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -13,6 +20,9 @@ from ...verdict.check import (
     unknown,
 )
 from ...verdict.evidence import Evidence
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
+from ...verdict.report import Record
 from ..driver.files import bad_program
 from ..reinstall import reinstall
 
@@ -48,6 +58,52 @@ def launcher(readings: Evidence, expected: Evidence) -> Outcome:
     return passed("runnable", "runnable", f"gpu-run reads its policy; allocator {name}: {why}")
 
 
+LAUNCHER = "/usr/local/bin/gpu-run"
+
+
+def read_allocators(root: str, plan: Record) -> Dict[str, Any]:
+    """`{name: {path, problem}}` of the allocator libraries that the plan names, by the launcher's own test."""
+    paths = {name: plan["runtime"].get(name, "") for name in sorted(PACKAGES)}
+    return {name: attempt(read_allocator, root, name, path) for name, path in paths.items() if path}
+
+
+def read_allocator(root: str, name: str, path: str) -> Dict[str, str]:
+    try:
+        check_library(path, PACKAGES[name], root)
+    except LaunchError as error:
+        return {"path": path, "problem": str(error)}
+    return {"path": path, "problem": "none"}
+
+
+def read_launcher(root: str) -> Dict[str, Any]:
+    """The launcher's file (null if it does not exist), whether it can read its policy, its allocator and why."""
+    try:
+        policy = load_policy(root)
+    except LaunchError as error:
+        return {"file": attempt(read_file, root, LAUNCHER), "policy": str(error), "allocator": None}
+    name, why = policy["allocator"], "named by the policy"
+    if name == "calibrated":
+        arm = calibrated_arm(root)
+        name, why = arm.allocator, arm.why
+    chosen = {"name": "malloc" if name == "none" else name, "why": why}
+    return {"file": attempt(read_file, root, LAUNCHER), "policy": "ok", "allocator": chosen}
+
+
+READ_ALLOCATORS = Reader(
+    name="allocators",
+    level=STANDARD,
+    read=lambda seen: read_allocators(seen.root, seen.expectations["plan"]),
+    source=by_hand("the allocators' libraries", "gpu-run --explain -- true"),
+    scanned=False,
+)
+READ_LAUNCHER = Reader(
+    name="launcher",
+    level=STANDARD,
+    read=lambda seen: read_launcher(seen.root),
+    source=by_hand("/usr/local/bin/gpu-run", "ls -l /usr/local/bin/gpu-run"),
+    scanned=False,
+)
+
 CHECKS = (
     Check(
         id="runtime.allocator",
@@ -59,6 +115,7 @@ CHECKS = (
         judge=allocator,
         needs_gpu=False,
         action="Run: ansible-playbook site.yml --tags system_runtime",
+        readers=(READ_ALLOCATORS,),
     ),
     Check(
         id="runtime.launcher",
@@ -70,5 +127,6 @@ CHECKS = (
         judge=launcher,
         needs_gpu=False,
         action="Run: ansible-playbook site.yml --tags system_runtime",
+        readers=(READ_LAUNCHER,),
     ),
 )

@@ -7,6 +7,9 @@ from ...launch.running.processes import set_of
 from ...launch.running.rule import FAR_MIB, FAR_SHARE, RunningRank, findings
 from ...verdict.check import STANDARD, WARN, Check, Outcome, passed, skipped, warned
 from ...verdict.evidence import Evidence, Unreadable
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
+from .ranks_reading import read_running
 
 
 def placement(readings: Evidence, expected: Evidence) -> Outcome:
@@ -42,6 +45,14 @@ def _cpus(row: Evidence, name: str) -> Set[int]:
         raise Unreadable(f"{row.name}.{name} is not a list of CPUs: {error}", f"{row.name}.{name}")
 
 
+READ_RANKS = Reader(
+    name="ranks",
+    level=STANDARD,
+    read=lambda seen: read_running(seen.root, seen.nvidia_smi),
+    source=by_hand("/proc and who computes on which GPU", "gpu-run --check ; nvidia-smi"),
+    scanned=False,
+)
+
 CHECKS = (
     Check(
         id="runtime.ranks",
@@ -54,5 +65,6 @@ CHECKS = (
         action="Start each rank with gpu-run: torchrun --nproc-per-node=8 --no-python gpu-run -- python train.py ; "
         "gpu-run --check lists the ranks",
         source=f"own: {FAR_SHARE:.0%} and {FAR_MIB} MiB of far memory",
+        readers=(READ_RANKS,),
     ),
 )

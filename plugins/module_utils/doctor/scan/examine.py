@@ -7,8 +7,7 @@ import pwd
 from typing import Dict, List
 
 from ...checks.all import CHECKS, run_checks
-from ...checks.collect import QUICK_NVIDIA_SMI_SECONDS, collect, collect_own
-from ...checks.collect_standard import collect_host, collect_links
+from ...checks.collect import QUICK_NVIDIA_SMI_SECONDS, collect, collect_level
 from ...checks.host.services_reading import read_services
 from ...checks.waivers.report import with_waivers
 from ...gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS
@@ -44,17 +43,11 @@ def scan_readings(root: str, level: str, user: str, seconds: float) -> Dict:
     if isinstance(readings["file_systems"], list):
         readings["file_systems"] = [row for row in readings["file_systems"] if not is_room_for_nothing(row)]
     if level != QUICK:
-        readings.update(collect_own(Seen(root, expectations, host, readings["nvidia_smi"]), STANDARD))
-        readings.update(collect_host(root, host))
-        readings.update(collect_links(root, with_cards(host), readings["nvidia_smi"]))
+        seen = Seen(root, expectations, host, readings["nvidia_smi"])
+        readings.update(collect_level(seen, STANDARD, scanned=True))
         if is_node(root):
             readings["services"] = attempt(read_services, root, [])
     return readings
-
-
-def with_cards(host: Dict) -> Dict:
-    """The probe's record for readers that need its cards; if there is none, the reason."""
-    return host["gpus"] if "unreadable" not in host and isinstance(host["gpus"], dict) else host
 
 
 def is_room_for_nothing(row: Dict) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from gpuwright.checks.collect_standard import read_packages
 from gpuwright.checks.driver.packages_reading import maker_of, parse_packages, read_driver_packages
+from gpuwright.checks.standard_readings import read_packages
 from gpuwright.host.bounded import Finished
 from host_tree import RUNNING, HostTree, answers
 

@@ -78,7 +78,7 @@ def test_the_demo_ends_as_the_page_shows(site: Site) -> None:
 def test_a_host_is_left_out_as_the_page_shows(site: Site) -> None:
     for name in ("a5-01", "a5-03"):
         site.host(name)
-    site.refused("a5-02")
+    site.refused("a5-02", system_driver_source="nvidia")
     verify_as(site, "cuda")
     done = site.run("site.yml")
     assert done.returncode == 2, done.stdout

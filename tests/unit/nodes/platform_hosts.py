@@ -78,9 +78,14 @@ def b200_in_a_vm(tree: HostTree) -> None:
 
 
 def dgx_2(tree: HostTree) -> None:
-    """Sixteen V100 SXM3 and twelve NVSwitches, whose id no public list has."""
+    """Sixteen V100 SXM3 and twelve NVSwitches."""
     devices(tree, 0x10, 16, device="0x1db8")
     devices(tree, 0x60, 12, device="0x1ac2", **SWITCH)
+
+
+def switches_of_an_unknown_id(tree: HostTree) -> None:
+    devices(tree, 0x10, 16, device="0x1db8")
+    devices(tree, 0x60, 12, device="0x1ac9", **SWITCH)
 
 
 def b200_of_an_unknown_id(tree: HostTree) -> None:

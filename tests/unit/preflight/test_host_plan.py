@@ -128,8 +128,8 @@ def test_what_a_bundle_has_for_the_plan_decides_what_is_settled(monkeypatch: pyt
     assert facts["gpu_node_bundle"] == {"variables": {"framework_pytorch_wheelhouse": "/wheels"}}
     plain = ask()[0]["ansible_facts"]["gpu_node_settled"]["inputs"]
     differ = {name for name, text in facts["gpu_node_settled"]["inputs"].items() if plain[name] != text}
-    # The trainer is installed from the same wheels.
-    assert differ == {"framework_pytorch", "model_trainer"}
+    # The trainer is installed from the same wheels, and the verification keeps the address.
+    assert differ == {"framework_pytorch", "model_trainer", "verify"}
 
 
 def test_a_host_that_is_not_reached_ends_the_task_unless_one_stops_all() -> None:

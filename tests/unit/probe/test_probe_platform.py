@@ -22,6 +22,7 @@ def seen(tmp_path, name, machine="x86_64"):
 @pytest.mark.parametrize(
     ("name", "machine", "key", "needs", "switches", "bridges"),
     [
+        ("dgx_2", "x86_64", "hgx-2", ["fabric_manager"], {"1ac2": 12}, 0),
         ("dgx_a100", "x86_64", "hgx-a100", MANAGED, {"1af1": 6}, 0),
         ("hgx_h100", "x86_64", "hgx-h100", MANAGED, {"22a3": 4}, 0),
         ("hgx_h200", "x86_64", "hgx-h100", MANAGED, {"22a3": 4}, 0),
@@ -45,7 +46,7 @@ def test_what_a_machine_is(tmp_path, name, machine, key, needs, switches, bridge
 @pytest.mark.parametrize(
     ("name", "machine", "words"),
     [
-        ("dgx_2", "x86_64", "12 NVSwitches 10de:1ac2"),
+        ("switches_of_an_unknown_id", "x86_64", "12 NVSwitches 10de:1ac9"),
         ("b200_of_an_unknown_id", "x86_64", "4 bridges to NVSwitches"),
         ("hopper_behind_ampere_switches", "x86_64", "6 NVSwitches 10de:1af1"),
         ("hgx_b200", ARM, "4 bridges to NVSwitches"),

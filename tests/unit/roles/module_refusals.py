@@ -87,10 +87,10 @@ MODULE_REFUSALS = {
         "{} [first_record.damaged]",
     ): "by hand: a backup, or the file is moved away (test_operator_lock.py)",
     ("first_record", "The node is not back"): "by hand: it names what could not be put back (test_undo.py)",
-    ("gpu_plan", "conflict_message"): "test_plan_refusals.py sets what the refusal names",
+    ("planning", "conflict_message"): "test_plan_refusals.py sets what the refusal names",
     ("gpu_plan", "gpu_plan runs on the controller"): ARGUMENT,
-    ("gpu_plan", "missing"): ARGUMENT,
-    ("gpu_plan", "The matrix of versions cannot be read"): ARGUMENT,
+    ("planning", "missing"): ARGUMENT,
+    ("planning", "The matrix of versions cannot be read"): ARGUMENT,
     ("package_lock", "{} [framework.packages]"): "test_package_lock.py: the package, both versions, and what to choose",
     ("package_lock", "{}: {}"): "by hand: the operating system's reason and the file (full, read-only), a rerun",
     ("package_lock", "package_lock runs on the controller"): ARGUMENT,
@@ -173,9 +173,13 @@ def refusing_calls() -> list[tuple[str, str]]:
 
 
 def returned_by_actions() -> list[tuple[str, str]]:
-    """(action, message or what makes it) of each `{"failed": True, "msg": ...}` in plugins/action/."""
+    """(action, message or what makes it) of each `{"failed": True, "msg": ...}` in plugins/action/.
+
+    What a plug-in does may be in plugins/plugin_utils: then the table has that file's name.
+    """
     found = []
-    for file in sorted((REPOSITORY / "plugins/action").glob("*.py")):
+    folders = [REPOSITORY / "plugins" / name for name in ("action", "plugin_utils")]
+    for file in sorted(file for folder in folders for file in folder.glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Dict):
                 values = {

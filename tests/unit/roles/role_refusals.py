@@ -35,6 +35,7 @@ NOT_FOLLOWED = {
         "model_trainer/environment.yml",
         "Refuse a node without the Python environment",
     ): "tests/collection runs the role alone; the other layer makes the environment",
+    ("framework_pytorch/packages.yml", "Report what pip"): "test_package_causes.py has the step of each cause",
     ("model_trainer/folders.yml", "Refuse a node without the training user"): "tests/collection runs the role alone",
     ("preflight/leave_out.yml", "Stop every host"): "the end of the run prints the host's own step",
     ("preflight/leave_out.yml", "Leave this host out"): "the end of the run prints the host's own step",

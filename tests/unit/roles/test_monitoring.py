@@ -236,7 +236,7 @@ def test_every_choice_of_the_interval_divides_the_hour():
 def test_the_training_unit_asks_the_gate_under_every_systemd():
     lines = (REPOSITORY / "roles/model_trainer/templates/gpu-job@.service.j2").read_text().splitlines()
     for setting in ("ExecCondition", "ExecStartPre"):
-        assert f"{setting}=+/usr/local/bin/gpu-doctor --gate" in lines
+        assert f"{setting}=/usr/bin/env -i /usr/local/bin/gpu-doctor --gate" in lines
     after = next(line for line in lines if line.startswith("After=")).partition("=")[2].split()
     wants = next(line for line in lines if line.startswith("Wants=")).partition("=")[2].split()
     assert {"gpuwright-boot-check.service", "gpuwright-check.service"} <= set(after)

@@ -87,7 +87,7 @@ def demand(environ: Mapping[str, str], needed: tuple[str, ...], told: tuple[str,
 
 def number(environ: Mapping[str, str], name: str, least: int) -> int:
     text = environ[name]
-    if not (text.isascii() and text.isdigit() and int(text) >= least):
+    if not (text.isascii() and text.isdecimal() and int(text) >= least):
         raise UsageError(f"{name}={text!r}: expected a whole number from {least}; {START}")
     return int(text)
 
@@ -103,7 +103,7 @@ def tasks_per_node(text: str) -> list[int]:
     for part in text.split(","):
         tasks, repeated, times = part.partition("(x")
         times = times[:-1] if repeated and times.endswith(")") else "" if repeated else "1"
-        if not (tasks.isascii() and tasks.isdigit() and times.isascii() and times.isdigit()):
+        if not (tasks.isascii() and tasks.isdecimal() and times.isascii() and times.isdecimal()):
             return []
         found += [int(tasks)] * int(times)
     return found
@@ -131,5 +131,5 @@ def first_host(nodes: str) -> str:
 def port_of(environ: Mapping[str, str]) -> int:
     """The same for all tasks of a step."""
     job, step = (environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID"))
-    numbers = [int(text) if text.isascii() and text.isdigit() else 0 for text in (job, step)]
+    numbers = [int(text) if text.isascii() and text.isdecimal() else 0 for text in (job, step)]
     return FIRST_PORT + (numbers[0] * 31 + numbers[1]) % PORTS

@@ -131,10 +131,15 @@ def _feed(events: KernelEvents, text: str, after: str) -> str:
     for row in rows:
         first = first or row
         line = journal_record(row) or UNREADABLE
-        if line.speaker in (KERNEL, JOURNALD):
+        if _is_own(line.speaker):
             events.feed((line.clock or 0) // MICROSECONDS, line.text, line.speaker)
     last = _cursor(row)
     return last if after or last != _cursor(first) else ""
+
+
+def _is_own(speaker: str) -> bool:
+    """Whether the kernel said it; the journal passes on what it says."""
+    return speaker in (KERNEL, JOURNALD)
 
 
 def _cursor(row: str) -> str:
@@ -166,7 +171,7 @@ def parse_records(lines: Iterable[Line]) -> Dict[str, Any]:
     """
     events = KernelEvents()
     for line in lines:
-        if line.speaker in (KERNEL, JOURNALD):
+        if _is_own(line.speaker):
             events.feed((line.clock or 0) // MICROSECONDS, line.text, line.speaker)
     return events.result()
 

@@ -22,7 +22,9 @@ def seen(folder, name: str) -> dict:
     return {"gpus": gpus, "platform": read_platform(tree.root, gpus, "x86_64")}
 
 
-@pytest.mark.parametrize("name", ["switches_of_an_unknown_id", "b200_of_an_unknown_id", "hopper_behind_ampere_switches"])
+@pytest.mark.parametrize(
+    "name", ["switches_of_an_unknown_id", "b200_of_an_unknown_id", "hopper_behind_ampere_switches"]
+)
 def test_a_board_that_no_row_knows_is_refused(tmp_path, name):
     host = seen(tmp_path, name)
     (row,) = platform_problems(host)
@@ -30,7 +32,9 @@ def test_a_board_that_no_row_knows_is_refused(tmp_path, name):
     assert "fabric-manager-user-guide" in row["next"] and "playbooks/verify.yml" in row["next"]
 
 
-@pytest.mark.parametrize("name", ["dgx_2", "dgx_a100", "hgx_h100", "hgx_b200", "a100_pcie", "v100_sxm2", "hgx_a100_four"])
+@pytest.mark.parametrize(
+    "name", ["dgx_2", "dgx_a100", "hgx_h100", "hgx_b200", "a100_pcie", "v100_sxm2", "hgx_a100_four"]
+)
 def test_what_is_known_is_no_problem(tmp_path, name):
     assert platform_problems(seen(tmp_path, name)) == []
 

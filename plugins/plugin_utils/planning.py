@@ -69,7 +69,7 @@ def planned(
         together = one_way_out(matrix, host, pins, conflicts)
         return {
             "failed": True,
-            "msg": "\n".join([conflict_message(host, conflicts, together), *words]),
+            "msg": conflict_message(host, conflicts, together, words),
             "conflicts": conflicts,
         }
     plan["warnings"] = words + plan["warnings"]

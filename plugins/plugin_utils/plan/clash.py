@@ -247,11 +247,15 @@ def _as_inventory(choice: dict[str, str]) -> str:
 
 
 def conflict_message(
-    host: dict[str, Any], conflicts: list[dict[str, Any]], together: dict[str, str] | None = None
+    host: dict[str, Any],
+    conflicts: list[dict[str, Any]],
+    together: dict[str, str] | None = None,
+    remarks: Sequence[str] = (),
 ) -> str:
     """The message for people: every conflict with its choices, and how to write them into the inventory.
 
     together  `{pin: value}` that leads to a plan at once (plan.one_way_out); given if there are several conflicts
+    remarks   what else is to be told, each on a line of its own
     """
     lines = [f"No plan fits {host_title(host)}. Nothing was changed. [plan.conflict]"]
     if len(conflicts) > 1:
@@ -270,4 +274,4 @@ def conflict_message(
             lines.append("     " + _as_inventory(choice))
     if together and len(conflicts) > 1:
         lines += ["", "All of these together lead to a plan: " + _as_inventory(together)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *remarks])

@@ -13,6 +13,7 @@ from pathlib import Path
 import node_names
 import pytest
 import smi_forms
+from gpuwright.doctor.replay import given_file
 from gpuwright.doctor.replay import judge_files as replay
 from gpuwright.verdict.check import FAIL, PASS, UNKNOWN
 
@@ -272,3 +273,26 @@ def test_a_bug_report_is_judged_as_a_whole(tmp_path, packed):
         assert found_status == status and (not check or check in failing(found)), shown
         assert "judged: /usr/bin/nvidia-smi --query, " in shown, shown
         assert "not judged: /etc/issue, /usr/bin/lspci" in shown and "Xorg" not in shown, shown
+
+
+def test_an_archive_with_a_hole_takes_no_memory(tmp_path):
+    """One member of two GiB of nothing is some bytes in the archive."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.GNU_FORMAT) as archive:
+        member = tarfile.TarInfo("bundle/report.json")
+        member.size = 2**31
+        member.type = tarfile.GNUTYPE_SPARSE
+        archive.addfile(member)
+    _status, found, shown = replayed(tmp_path, buffer.getvalue())
+    assert found[0]["verdict"] == UNKNOWN and found[0]["problem"].strip(), shown
+
+
+def test_a_folder_with_holes_takes_no_memory(tmp_path):
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    (folder / "manifest.json").write_text('{"identity": "x", "files": []}')
+    for number in range(4):
+        with (folder / f"part-{number}").open("wb") as file:
+            file.truncate(31 * 1024 * 1024)
+    members, cut = given_file.read_members(str(folder), sorted(path.name for path in folder.iterdir()))
+    assert cut and sum(len(part) for part in members.values()) <= given_file.MOST_UNPACKED

@@ -395,7 +395,8 @@ def test_no_machine_breaks_it(run, machine, folder, state, release):
         # There is nothing to build a module from.
         assert found["driver.module_for_next_kernel"]["action"].startswith("Install NVIDIA's driver")
     if state == "no card":
-        assert found["gpu.count"]["message"] == "no NVIDIA GPU is on the PCI bus"
+        assert found["gpu.count"]["message"] == "no NVIDIA GPU is on the PCI bus: nothing is known of GPUs here"
+        assert found["gpu.count"]["status"] == UNKNOWN == report["verdict"] and done.returncode == 3
         assert found["driver.reachable"] == {**found["driver.reachable"], "status": SKIP}
         assert found["driver.reachable"]["message"] == "this host has no NVIDIA GPU"
     if state == "lost card":
@@ -473,3 +474,11 @@ def test_the_installed_program_scans_when_it_is_told_to(file, machine, folder):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.returncode == 0 and scope.NOT_A_NODE in done.stdout
     assert "gpu-doctor --scan --all says why" in done.stdout
+
+
+@needs_root
+def test_no_monitor_is_told_that_a_gpu_is_fine_where_there_is_none(run, machine):
+    for path in (machine.folder / "sys/bus/pci/devices").iterdir():
+        path.unlink() if path.is_symlink() else shutil.rmtree(path)
+    said = run("--nagios")
+    assert "GPU OK" not in said.stdout and said.returncode != 0, said.stdout

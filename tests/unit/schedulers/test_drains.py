@@ -175,6 +175,26 @@ def test_a_drain_counts_until_the_window_is_over_also_if_the_node_is_back(site: 
     assert f"n01: State=DRAIN Reason={XID_REASON}" in site.ok()
 
 
+def test_a_drain_of_a_clock_that_was_ahead_counts_for_one_window_only(site: Site) -> None:
+    site.nodes(10)
+    site.says("n00", XID)
+    site.ok()
+    site.says("n00", PASS)
+    site.ok()
+    site.later(-365 * 24 * 60 * MINUTE)
+    site.says("n01", XID)
+    assert "BREAKER" in site.ok() and site.slurm.drained() == []
+    site.later(61 * MINUTE)
+    assert f"n01: State=DRAIN Reason={XID_REASON}" in site.ok()
+
+
+def test_a_stamp_of_slurm_in_the_future_does_not_count(site: Site) -> None:
+    site.nodes(10)
+    site.slurm.node("n00", "idle+drain", XID_REASON, Comment=XID, since=time.time() + 365 * 24 * 60 * MINUTE)
+    site.says("n01", XID)
+    assert f"n01: State=DRAIN Reason={XID_REASON}" in site.ok()
+
+
 def test_drains_that_another_program_made_count(site: Site) -> None:
     """The prolog with PROLOG_ON_FAIL=refuse, or this program on the backup controller."""
     site.nodes(10)

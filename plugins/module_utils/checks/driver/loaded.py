@@ -41,6 +41,10 @@ INSTALL = "Run: ansible-playbook site.yml --tags system"
 SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 
 
+# No reboot gives a right that an account lacks.
+FORBIDDEN = "no permission"
+
+
 def reachable(readings: Evidence, expected: Evidence) -> Outcome:
     """nvidia-smi answers within its deadline and with exit status 0.
 
@@ -64,7 +68,8 @@ def reachable(readings: Evidence, expected: Evidence) -> Outcome:
     lost: Sequence[str] = unnamed(expected.number("gpu_count")) if status == "no_devices" else ()
     if status == "gpu_lost":
         lost = lost_cards(smi.get("gpus"))
-    return failed(code, status, "ok", message, action, POWER_CYCLE if status == "gpu_lost" else "", items=lost)
+    remedy = POWER_CYCLE if status == "gpu_lost" else DRAIN if smi.get("rc") == 4 or FORBIDDEN in message else ""
+    return failed(code, status, "ok", message, action, remedy, items=lost)
 
 
 def library_or_program(readings: Evidence) -> Tuple[str, str, Tuple[str, ...]]:

@@ -2,10 +2,10 @@
 """Checks of each card's identity, its modes, and the driver's own verdict."""
 
 import re
-from typing import List
 
 from ...gpu.cards import DATA_CENTRE, UNPLACED
 from ...gpu.nvidia_smi.absent import VGPU
+from ...gpu.xid.policy import recovery_row
 from ...verdict.by_hand import GUESTS, MACHINE, Hand
 from ...verdict.check import (
     DRAIN,
@@ -13,6 +13,8 @@ from ...verdict.check import (
     PASS,
     POWER_CYCLE,
     QUICK,
+    REBOOT,
+    REMEDIES,
     RESET,
     SKIP,
     WARN,
@@ -20,12 +22,13 @@ from ...verdict.check import (
     Outcome,
     failed,
     passed,
+    slots,
     unknown,
 )
 from ...verdict.evidence import Evidence
 from .cards import ASK_FIRST, answering_gpus, card_row
-from .each_card import Judged, card
-from .repair import RESET_IT, reset
+from .each_card import Judged, card, over_gpus
+from .repair import RESET_IT
 
 LICENSED = re.compile(r"Licensed\b", re.IGNORECASE)
 UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -46,7 +49,10 @@ def known_card(gpu: Evidence) -> Judged:
     judged_as = DATA_CENTRE if row.card_class == UNPLACED else row.card_class
     words = "no row for 10de:{}, which nvidia-smi calls {}; it is judged as a {} card"
     device_id = gpu.value.get("device_id") if isinstance(gpu.value, dict) else None
-    words = words.format(device_id or UNPLACED, row.name, judged_as)
+    if device_id in (None, "", "unknown"):
+        words = f"nvidia-smi does not tell the device id of {row.name}; it is judged as a {judged_as} card"
+    else:
+        words = words.format(device_id, row.name, judged_as)
     return WARN, "not-listed", row.name, words
 
 
@@ -76,10 +82,26 @@ def recovery_action(gpu: Evidence) -> Judged:
     return (PASS if action == "none" else FAIL, "asked", action, f"the driver asks for: {action}")
 
 
-def recover(gpus: List[Evidence]) -> str:
-    """The action that the driver asks for; if one card needs a stronger one, it applies to all."""
-    asked = " ".join(gpu.text("recovery_action") for gpu in gpus)
-    return "When nobody works on the node, run: systemctl reboot" if "reboot" in asked else reset(gpus)
+def asked_for(readings: Evidence, expected: Evidence) -> Outcome:
+    """The driver asks for no reset, reboot or drain: its own verdict on the card, which drivers from 535 on give.
+
+    What to do is the same as for an Xid 154 with these words; the strongest action is named for all cards.
+    """
+    gpus = answering_gpus(readings)
+    silent = [gpu.pci_id("pci_id") for gpu in gpus if gpu.absent("recovery_action")]
+    outcome = over_gpus(recovery_action, "none", "the driver asks for nothing")(readings, expected)
+    if outcome.status == FAIL:
+        wanted = [gpu for gpu in gpus if not gpu.absent("recovery_action") and gpu.text("recovery_action") != "none"]
+        rows = [(recovery_row(gpu.text("recovery_action")), gpu.pci_id("pci_id")) for gpu in wanted]
+        (pattern, _kind, remedy, action), first = max(rows, key=lambda row: REMEDIES.index(row[0][2]))
+        names = ",".join(card for row, card in rows if row[2] == remedy) or first
+        if remedy == REBOOT:
+            action = "When nobody works on the node, run: systemctl reboot" if "bus" not in pattern else action
+        return outcome._replace(action=action.replace("{gpu}", names), remedy=remedy)
+    if outcome.status == SKIP and 0 < len(silent) < len(gpus):
+        words = f"the driver tells it of {len(gpus) - len(silent)} cards, but not of {', '.join(silent)}"
+        return unknown("not-of-all", words, expected="none", action=ASK_FIRST, items=slots(silent))
+    return outcome
 
 
 def graphics(gpu: Evidence) -> Judged:
@@ -144,18 +166,17 @@ CHECKS = (
         fine="no card is cut into MIG slices",
         action="Stop what uses the card ; run: nvidia-smi -mig 0",
     ),
-    card(
-        name="recovery_action",
+    Check(
+        id="gpu.recovery_action",
+        layer="system",
+        level=QUICK,
         severity=FAIL,
         remedy=RESET,
         question="Does the driver ask for a reset?",
-        rule=recovery_action,
+        judge=asked_for,
         firm_because="a card that is waiting for a reset cannot compute, and doing what the driver asks clears this",
-        expected_value="none",
-        fine="the driver asks for nothing",
         action=RESET_IT.format("ADDRESS"),
-        repair=recover,
-        source="DCGM checkGpuRecoveryState, nvidia-resiliency-ext",
+        source="DCGM checkGpuRecoveryState, nvidia-resiliency-ext; nvml.h nvmlDeviceGpuRecoveryAction_t",
     ),
     card(
         name="graphics",

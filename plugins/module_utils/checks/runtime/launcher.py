@@ -11,6 +11,7 @@ from ...readings.attempt import attempt
 from ...verdict.check import (
     DRAIN,
     FAIL,
+    QUICK,
     STANDARD,
     Check,
     Outcome,
@@ -98,7 +99,7 @@ READ_ALLOCATORS = Reader(
 )
 READ_LAUNCHER = Reader(
     name="launcher",
-    level=STANDARD,
+    level=QUICK,
     read=lambda seen: read_launcher(seen.root),
     source=by_hand("/usr/local/bin/gpu-run", "ls -l /usr/local/bin/gpu-run"),
     scanned=False,
@@ -120,7 +121,7 @@ CHECKS = (
     Check(
         id="runtime.launcher",
         layer="system",
-        level=STANDARD,
+        level=QUICK,
         severity=FAIL,
         remedy=DRAIN,
         question="Can training runs be started with gpu-run?",

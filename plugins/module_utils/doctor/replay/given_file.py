@@ -126,8 +126,7 @@ def pieces_of(path: str) -> List[Piece]:
     """What there is to judge in a file, or in the folder of an unpacked bundle; OSError if it cannot be read."""
     if os.path.isdir(path):
         names = files_in_plain(path)
-        members = {name: read_bounded(os.path.join(path, name)) for name in names[:MOST_MEMBERS]}
-        cut = len(names) > MOST_MEMBERS or any(len(part) > MOST_BYTES for part in members.values())
+        members, cut = read_members(path, names)
         return [Piece(BUNDLE, members=members, cut=cut)]
     data = read_bounded(path)
     cut = len(data) > MOST_BYTES
@@ -144,6 +143,21 @@ def pieces_of(path: str) -> List[Piece]:
         words = f"an archive that is not a complete bundle of gpu-doctor: {MANIFEST} is missing"
         return [Piece(DAMAGED if cut or not members else NOT_JUDGED, words + "; unpack it to judge what is in it")]
     return pieces_of_text(data, cut)
+
+
+def read_members(path: str, names: Sequence[str]) -> Tuple[Dict[str, bytes], bool]:
+    """({name: content}, whether something is missing) within one budget for all; holes in a file take room, too."""
+    found: Dict[str, bytes] = {}
+    room, cut = MOST_UNPACKED, len(names) > MOST_MEMBERS
+    for name in names[:MOST_MEMBERS]:
+        full = os.path.join(path, name)
+        size = os.stat(full).st_size
+        if size > min(room, MOST_BYTES):
+            cut = True
+            continue
+        room -= size
+        found[name] = read_bounded(full)
+    return found, cut
 
 
 def files_in_plain(folder: str) -> List[str]:
@@ -237,8 +251,13 @@ def unpacked(data: bytes) -> Tuple[Dict[str, bytes], bool]:
     whole = True
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+            room = MOST_UNPACKED
             for member in archive:
-                if member.isreg() and len(found) < MOST_MEMBERS:
+                # A sparse member is a few bytes here and may be any size when it is read.
+                if member.issparse() or member.size > room:
+                    whole = False
+                elif member.isreg() and len(found) < MOST_MEMBERS:
+                    room -= member.size
                     file = archive.extractfile(member)
                     part = file.read() if file else b""
                     if len(part) == member.size:

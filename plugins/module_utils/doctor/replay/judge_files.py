@@ -46,7 +46,7 @@ def results_of(name: str, path: str) -> List[dict]:
     except OSError as error:
         return [_damaged(shown, f"it cannot be read: {error.strerror or error}")]
     except Exception as error:
-        return [_damaged(shown, f"it cannot be read: {error}")]
+        return [_damaged(shown, f"it cannot be read: {str(error) or type(error).__name__}")]
     found = []
     for index, piece in enumerate(pieces):
         label = shown if len(pieces) == 1 else f"{shown} ({index + 1} of {len(pieces)})"

@@ -13,7 +13,7 @@ from ...checks.waivers.report import with_waivers
 from ...gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS
 from ...host.access import read_device_access
 from ...readings.attempt import attempt
-from ...verdict.check import QUICK, SKIP, STANDARD, Check, within
+from ...verdict.check import PASS, QUICK, SKIP, STANDARD, UNKNOWN, Check, within
 from ...verdict.reader import Seen
 from ...verdict.report import make_report, now_utc
 from .scope import KEY, LEFT_OUT, is_node, scan_expectations, scanned_checks, without_bus
@@ -21,6 +21,12 @@ from .words import host_of, reworded
 
 # Folder into which only an environment of the toolkit is written.
 ENVIRONMENT = "environment"
+NO_CARD = "no-card"
+NO_CARD_WORDS = ": nothing is known of GPUs here"
+NO_CARD_ACTION = (
+    "On a machine that has GPUs: lspci -nn -d 10de: ; in a container or virtual machine, give it the cards. A machine"
+    " without GPUs needs no scan of them."
+)
 
 
 def scan(root: str = "/", level: str = STANDARD, program: str = "gpu-doctor") -> Dict:
@@ -78,7 +84,17 @@ def scan_records(readings: Dict, expectations: Dict, level: str, program: str = 
     asked = [check for check in CHECKS if check.level in within(level)]
     found = [judged.get(check.id) or left_out(check, expectations[KEY]) for check in asked]
     host = host_of(readings)
-    return [reworded(record, expectations, host, program) for record in found]
+    said = [reworded(record, expectations, host, program) for record in found]
+    return [without_card(record) if expectations["gpu_count"] == 0 else record for record in said]
+
+
+def without_card(record: Dict) -> Dict:
+    """Where no card is to be seen, that is what a scan says of GPUs: it is not a good result of theirs."""
+    if record["id"] != "gpu.count" or record["status"] not in (PASS, SKIP):
+        return record
+    return dict(
+        record, status=UNKNOWN, code=NO_CARD, message=f"{record['message']}{NO_CARD_WORDS}", action=NO_CARD_ACTION
+    )
 
 
 def left_out(check: Check, why: str) -> Dict:

@@ -32,6 +32,8 @@ GONE = "functionality has been deprecated"
 DEPRECATED = "deprecated"
 # Where drivers write power limits; from 610 on, those of the GPU are one element deeper.
 POWER_BLOCKS = ("gpu_power_readings", "gpu_power_readings/gpu_ceiling_power_limit", "power_readings")
+# gpu_temp_tlimit; a newer name has other underscores or says margin. Limits of the range have more words behind.
+MARGIN = re.compile(r"(?:gpu_)?(?:temp_)?(?:t_?limit|temperature_margin|temp_margin|margin)(?:_temp)?$")
 COUNTERS = "clocks_event_reasons_counters/clocks_event_reasons_counters_"
 
 
@@ -65,11 +67,17 @@ def read_heat(gpu: Element) -> Dict[str, Any]:
     """Temperatures in degrees Celsius, and the fan speed in percent of the maximum."""
     return {
         "temperature_slowdown_c": number_at(gpu, "temperature/gpu_temp_slow_threshold", "C"),
-        "temperature_margin_c": number_at(gpu, "temperature/gpu_temp_tlimit", "C"),
+        "temperature_margin_c": _margin(gpu),
         "temperature_memory_c": number_at(gpu, "temperature/memory_temp", "C"),
         "temperature_memory_max_c": number_at(gpu, "temperature/gpu_temp_max_mem_threshold", "C"),
         "fan_speed": number_at(gpu, "fan_speed", "%"),
     }
+
+
+def _margin(gpu: Element) -> Count:
+    """Degrees up to the slowdown, under whichever name this driver has for the card's T.Limit."""
+    found = [tag for tag in gpu.findall("temperature/*") if MARGIN.match(tag.tag)]
+    return first_known(read_number(tag.text, "C") for tag in found) if found else None
 
 
 def read_power(gpu: Element) -> Dict[str, Any]:

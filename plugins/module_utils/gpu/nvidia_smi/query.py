@@ -72,9 +72,9 @@ BY_EXIT_STATUS = {
 BY_TEXT = (
     ("Driver/library version mismatch", MISMATCH),
     ("couldn't communicate with the NVIDIA driver", NOT_LOADED),
-    ("No devices were found", NO_DEVICES),
     (LOST_WORDS[0], LOST),
     (LOST_WORDS[1], LOST),
+    ("No devices were found", NO_DEVICES),
     ("GPU requires reset", RESET),
     ("couldn't find libnvidia-ml", NO_LIBRARY),
     ("Insufficient Permissions", FORBIDDEN),

@@ -124,10 +124,14 @@ def judge_sxid(code: int, text: str, overrides: Sequence[Dict[str, Any]] = ()) -
 
 
 def _recovery_row(text: str) -> Tuple[str, str, str, str]:
-    wanted = wanted_action(text).lower()
+    return recovery_row(wanted_action(text))
+
+
+def recovery_row(wanted: str) -> Tuple[str, str, str, str]:
+    """(pattern, class, remedy, what to do) for a recovery action in the driver's words, of the log or of nvidia-smi."""
     if not wanted:
         return RECOVERY[-1]
-    return next(row for row in RECOVERY if re.search(row[0], wanted))
+    return next(row for row in RECOVERY if re.search(row[0], wanted.lower()))
 
 
 def _recovery(text: str) -> Judged:

@@ -212,6 +212,20 @@ XID.update({n: UNUSED for n in range(1, HIGHEST_XID + 1) if n not in XID and n !
 # What the driver asks for in an Xid 154, by words of the action: (pattern, class, remedy, what to do).
 RECOVERY = (
     ("none", HARMLESS, "", ""),
+    (
+        "imex",
+        FAIL,
+        DRAIN,
+        "Give the node no new work; end what runs across the nodes of its NVLink domain and restart nvidia-imex on all"
+        " of them: systemctl restart nvidia-imex",
+    ),
+    (
+        "bus",
+        FAIL,
+        REBOOT,
+        "Stop the GPU's programs and reboot the node: a reset of the card does not reset its bus. If it comes back,"
+        " power the node off and on.",
+    ),
     ("drain p2p", FAIL, DRAIN, "Give the node no new work that uses NVLink; reset {gpu} when its programs have ended."),
     ("drain", FAIL, DRAIN, "Give the node no new work; when {gpu} is idle: nvidia-smi --gpu-reset -i {gpu}"),
     ("reboot", FAIL, REBOOT, "Stop the GPU's programs and reboot the node."),

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Optional
 
 from .dates import LOCAL, NO_YEAR, UTC, Dates
 from .records import JOURNALD, KERNEL, OTHER, Line, journal_record, kmsg_record
+from .wrappers import Wrapped, unwrapped
 
 # grep -n, grep of several files, both; pdsh and the like write a host.
 GATHERED = re.compile(r"([a-z0-9][a-z0-9.-]*): (?=\[)|(?:[^\s:\[\]]+:)?(?:[0-9]+[:-])?(?=\S)")
@@ -55,8 +56,10 @@ DRIVER = "NVRM"
 # Lines picked from a log with grep and pasted without their times.
 PICKED = re.compile(
     r"(?:kernel: )?((?:"
-    r"NVRM: (?:Xid \(PCI|GPU |The NVIDIA |loading NVIDIA|Rm[A-Z]|[a-z]+[A-Z])"
-    r"|nvidia-nvswitch[0-9]+: |pcieport [0-9a-f]{4}:"
+    r"NVRM: (?:Xid \(PCI|GPU[ 0-9]|The NVIDIA |loading NVIDIA|Rm[A-Z]|_?[a-z]+[A-Z]|API mismatch: |No NVIDIA "
+    r"|None of the NVIDIA |Can't find an IRQ|FATAL: |This PCI |failed to initialize |NV(?:Link|Switch|IDIA) )"
+    r"|nvidia-nvswitch[0-9]+: |(?:pcieport|nvidia|mlx5_core) [0-9a-f]{4}:|nvme nvme[0-9]+: |mce: \[Hardware Error\]"
+    r"|EDAC \w+: |INFO: task |watchdog: BUG: |Out of memory: Kill|Memory cgroup out of memory: Kill"
     r").*)|kernel: (?=\S)(.*)",
     re.S,
 )
@@ -81,6 +84,11 @@ class Reader(object):
         match = USUAL.match(line)
         if match:
             return Line(match.group(4), KERNEL, _clock(match.group(1), match.group(2)), host=match.group(3))
+        wrapped = unwrapped(line)
+        if wrapped is not None:
+            found = self._inside(wrapped)
+            if found is not None:
+                return found
         first = line[:1]
         if first == "{":
             return journal_record(line)
@@ -95,6 +103,24 @@ class Reader(object):
                 if found is not None and gathered.group(1) and not found.host:
                     found = found._replace(host=gathered.group(1))
         return found
+
+    def _inside(self, wrapped: Wrapped) -> Optional[Line]:
+        """What a collector has written around: a line of a log, or a message of the kernel."""
+        date = None
+        if wrapped.date:
+            match = ISO.match(wrapped.date + " ")
+            if match is not None:
+                year, month, day, clock, zone, _rest = match.groups()
+                date = self.dates.read(year, month, day, clock, zone)
+        line = None if wrapped.is_kernel else self.read(wrapped.text) or picked(wrapped.text)
+        if wrapped.is_kernel:
+            clock = _clock(*wrapped.clock.split(".")) if wrapped.clock else None
+            line = Line(wrapped.text, KERNEL, clock)
+        if line is None:
+            return None
+        if date is not None and line.date is None:
+            line = line._replace(date=date, scale=UTC)
+        return line._replace(host=wrapped.host) if wrapped.host and not line.host else line
 
     def _with_time(self, line: str, facility: str) -> Optional[Line]:
         match = MONOTONIC.match(line)

@@ -30,8 +30,8 @@ CABLES = (
     "Power the node off and connect the card's auxiliary power cables; if they are connected, reseat them at both ends."
 )
 PROPRIETARY = (
-    "The open module cannot drive a card of this age. Set system_driver_flavour: proprietary (and a branch that"
-    " has it, 580 or older)" + AGAIN
+    "The open module cannot drive this card, which lacks a system processor. Set system_driver_flavour: proprietary"
+    " (and a branch that has it, 580 or older)" + AGAIN
 )
 OPEN = "This card needs the open module. Set system_driver_flavour: open" + AGAIN
 LEGACY = (

@@ -11,6 +11,7 @@ from typing import List, NamedTuple, Optional, Tuple, Union
 
 from .lines import Mark, Reader, mark, picked
 from .records import KERNEL, OTHER, Line
+from .wrappers import without_verbose
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 QUOTES = re.compile(r"(?:> ?)+")
@@ -145,7 +146,7 @@ def read_saved(text: str, bare: bool = False) -> Saved:
     """
     found = _Text(bare)
     # Not splitlines(): other characters that end a line may stand in a message.
-    for raw in text.split("\n"):
+    for raw in without_verbose(text).split("\n"):
         row = COLOUR.sub("", raw) if "\x1b" in raw else raw
         if row[:1] == ">":
             row = QUOTES.sub("", row, 1)

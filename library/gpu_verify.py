@@ -18,7 +18,7 @@ options:
     description:
       - What the node should be - C(schema) (1), C(gpu_count), C(gpu_model) (empty for any), C(plan) (what C(gpu_plan)
         returned), C(venv) (absolute path), C(smoke_device) (cuda or cpu) and C(training_user).
-      - Optional are C(host) (any of C(sockets), C(cpus), C(memory_gib), C(swap_gib)), C(modules) and C(services)
+      - Optional are C(host) (C(sockets), C(cpus), C(memory_gib), C(disk_count) and others), C(modules) and C(services)
         (lists of names); what is omitted is not checked. So is C(skip_checks) (check id - reason); these are SKIP, but
         for those that cannot be switched off.
       - By default those that the node has, in C(/etc/gpuwright/expectations.json).

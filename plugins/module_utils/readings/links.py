@@ -7,7 +7,7 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
 from ..gpu.cards import card_of, has_nvlink, is_wired
 from ..gpu.nvidia_smi.values import clean
 from ..host.bounded import run_bounded
-from ..host.files import names_in, read_int, read_text
+from ..host.files import exists, names_in, read_int, read_text
 
 SECONDS = 30
 # What nvidia-smi says about cards without links that are up; not a failure, whatever its exit status.
@@ -109,8 +109,18 @@ def parse_ways(text: str) -> List[List[str]]:
     return rows
 
 
+def _lacks_node(root: str, adapter: str) -> bool:
+    """Whether programs cannot open the adapter, as the device node of its verbs is missing."""
+    verbs = "/sys/class/infiniband_verbs"
+    names = [name for name in names_in(root, verbs) if read_text(root, f"{verbs}/{name}/ibdev") == adapter]
+    return not names or not all(exists(root, f"/dev/infiniband/{name}") for name in names)
+
+
 def read_infiniband(root: str) -> Any:
-    """`[{name, state, physical, rate, layer, link_downed}]` of each port of an RDMA adapter; null without any."""
+    """`[{name, state, physical, rate, layer, link_downed, recovered, firmware, usable}]` of each RDMA port.
+
+    usable  programs can open the adapter; null in place of the list if there is no adapter
+    """
     adapters = names_in(root, INFINIBAND)
     if not adapters:
         return None
@@ -127,6 +137,9 @@ def read_infiniband(root: str) -> Any:
                     "rate": read_text(root, port + "/rate"),
                     "layer": read_text(root, port + "/link_layer"),
                     "link_downed": read_int(root, port + "/counters/link_downed"),
+                    "recovered": read_int(root, port + "/counters/link_error_recovery"),
+                    "firmware": read_text(root, f"{INFINIBAND}/{adapter}/fw_ver"),
+                    "usable": not _lacks_node(root, adapter),
                 }
             )
     return ports

@@ -218,8 +218,10 @@ def test_infiniband(host):
         ("rate", "100 Gb/sec (4X EDR)"),
         ("link_layer", "InfiniBand"),
         ("counters/link_downed", "2"),
+        ("counters/link_error_recovery", "1"),
     ):
         host.put(f"{port}/{name}", text + "\n")
+    host.put("/sys/class/infiniband/mlx5_0/fw_ver", "20.31.2006\n")
     (found,) = read_infiniband(host.root)
     assert found == {
         "name": "mlx5_0 port 1",
@@ -228,7 +230,14 @@ def test_infiniband(host):
         "rate": "100 Gb/sec (4X EDR)",
         "layer": "InfiniBand",
         "link_downed": 2,
+        "recovered": 1,
+        "firmware": "20.31.2006",
+        "usable": False,
     }
+    host.put("/sys/class/infiniband_verbs/uverbs0/ibdev", "mlx5_0\n")
+    assert read_infiniband(host.root)[0]["usable"] is False
+    host.put("/dev/infiniband/uverbs0")
+    assert read_infiniband(host.root)[0]["usable"] is True
     (host.folder / port.lstrip("/") / "state").write_text("what?\n")
     assert read_infiniband(host.root)[0]["state"] == ""
 

@@ -2,6 +2,7 @@
 """Checks of each card's identity, its modes, and the driver's own verdict."""
 
 import re
+from typing import List
 
 from ...gpu.cards import DATA_CENTRE, UNPLACED
 from ...gpu.nvidia_smi.absent import VGPU
@@ -41,6 +42,9 @@ def is_vgpu(gpu: Evidence) -> bool:
     return told and gpu.text("health", "virtualization").lower() in VGPU
 
 
+NO_ID = "Find out which card it is: lspci -nn -d 10de: ; nvidia-smi -q | grep -i 'device id'"
+
+
 def known_card(gpu: Evidence) -> Judged:
     """The card has a row in the table of known cards; without one the strictest rules apply."""
     row = card_row(gpu)
@@ -49,11 +53,14 @@ def known_card(gpu: Evidence) -> Judged:
     judged_as = DATA_CENTRE if row.card_class == UNPLACED else row.card_class
     words = "no row for 10de:{}, which nvidia-smi calls {}; it is judged as a {} card"
     device_id = gpu.value.get("device_id") if isinstance(gpu.value, dict) else None
-    if device_id in (None, "", "unknown"):
-        words = f"nvidia-smi does not tell the device id of {row.name}; it is judged as a {judged_as} card"
-    else:
-        words = words.format(device_id, row.name, judged_as)
+    words = words.format(device_id or UNPLACED, row.name, judged_as)
     return WARN, "not-listed", row.name, words
+
+
+def row_to_add(gpus: List[Evidence]) -> str:
+    """What to do, "" for the check's own action; no row can be added for a card whose device id is not known."""
+    ids = [gpu.value.get("device_id") for gpu in gpus if isinstance(gpu.value, dict)]
+    return NO_ID if all(device_id in (None, "", "unknown") for device_id in ids) else ""
 
 
 def compute_mode(gpu: Evidence) -> Judged:
@@ -142,6 +149,7 @@ CHECKS = (
         rule=known_card,
         expected_value="a known card",
         fine="what each card must have is known",
+        repair=row_to_add,
         action=(
             "Add a row for it to roles/preflight/files/matrix/devices.yml, whose first lines say how; run make docs, "
             "and then ansible-playbook site.yml, which copies it to the node."

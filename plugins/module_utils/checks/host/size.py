@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the host has the processors and the memory that it was bought with."""
+"""Whether the host has the processors, memory, disks and network links that it was bought with."""
+
+from typing import Dict, Tuple
 
 from ...verdict.by_hand import MACHINE, Hand
 from ...verdict.check import (
@@ -16,7 +18,10 @@ from ...verdict.evidence import (
     Evidence,
     Unreadable,
 )
+from ...verdict.reader import Reader
+from ...verdict.reading_sources import by_hand
 from ..gpu.each_card import Limit
+from .parts_reading import read_parts
 from .system import in_container
 
 LIMITS = {
@@ -24,6 +29,14 @@ LIMITS = {
 }
 MIB = 1024
 COUNTED = {"sockets": ("probe", "cpu", "sockets"), "cpus": ("probe", "cpu", "logical_cpus")}
+# Kinds of parts in `read_parts`: how many at least, how much of each counted part at least.
+LEAST = {
+    "disk_count": ("disks", ""),
+    "disk_gb": ("disks", "gb"),
+    "ethernet_gbits": ("ethernet", "gbits"),
+    "rdma_ports": ("rdma", ""),
+    "rdma_gbits": ("rdma", "gbits"),
+}
 WEIGHED = {"memory_gib": ("probe", "memory_mib"), "swap_gib": ("host", "swap_mib")}
 
 
@@ -32,8 +45,30 @@ def near(found_mib: float, wanted_gib: float) -> bool:
     return abs(found_mib - wanted_gib * MIB) * 100 <= LIMITS["memory_percent"].value * wanted_gib * MIB
 
 
+def least(readings: Evidence, wishes: Dict[str, int], name: str) -> Tuple[float, bool]:
+    """(what there is, whether that is enough) of disks in number and total size, and of links by speed.
+
+    Of the ports for RDMA, as many as are expected must have the expected speed; of Ethernet, one link.
+    """
+    kind, unit = LEAST[name]
+    amounts = sorted((part.amount(unit) if unit else 1 for part in readings.each("parts", kind)), reverse=True)
+    wanted = wishes[name]
+    if not unit:
+        return len(amounts), len(amounts) >= wanted
+    if name == "disk_gb":
+        found = round(sum(amounts), 1)
+        return found, found * 100 >= wanted * (100 - LIMITS["memory_percent"].value)
+    number = wishes.get("rdma_ports", 1) if name == "rdma_gbits" else 1
+    slowest = amounts[number - 1] if 0 < number <= len(amounts) else 0
+    return slowest, slowest >= wanted
+
+
 def size(readings: Evidence, expected: Evidence) -> Outcome:
-    """Sockets and logical processors are exactly, memory and swap within 5 %, what the inventory expects."""
+    """Sockets and logical processors are exactly, memory and swap within 5 %, what the inventory expects.
+
+    Disks are at least as many, and together at least as large (within 5 %); the fastest Ethernet link and as many ports
+    for RDMA (InfiniBand, RoCE) as expected are up and at least as fast.
+    """
     wishes = {name: expected.number("host", name) for name in expected.names("host")}
     if not wishes:
         return skipped("not-asked", "the inventory does not say how large this node is (verify_expected_host)")
@@ -47,6 +82,8 @@ def size(readings: Evidence, expected: Evidence) -> Outcome:
         elif name in WEIGHED:
             found = readings.number(*WEIGHED[name])
             fits, found = near(found, wanted), round(found / float(MIB), 1)
+        elif name in LEAST:
+            found, fits = least(readings, wishes, name)
         else:
             raise Unreadable(f"expectations.host.{name} is not something that can be counted", "expectations")
         if not fits:
@@ -57,6 +94,13 @@ def size(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(len(wishes), len(wishes), words)
 
 
+READ_PARTS = Reader(
+    name="parts",
+    level=QUICK,
+    read=lambda seen: read_parts(seen.root),
+    source=by_hand("/sys/block, /sys/class/net and /sys/class/infiniband", "lsblk -d ; ip -br link ; ibstat"),
+)
+
 CHECKS = (
     Check(
         id="host.size",
@@ -64,19 +108,20 @@ CHECKS = (
         level=QUICK,
         severity=FAIL,
         remedy=POWER_CYCLE,
-        question="Does the host have the processors and the memory that it was bought with?",
+        question="Does the host have the parts that it was bought with?",
         judge=size,
         unit="sizes",
         needs_gpu=False,
         action=(
-            "Look at lscpu, swapon and dmidecode -t memory for a socket or module that is missing or switched off, "
-            "or correct verify_expected_host."
+            "Look at lscpu, swapon, dmidecode -t memory, lsblk -d, ip -br link and ibstat for a part that is missing, "
+            "switched off or slow, or correct verify_expected_host."
         ),
         source=LIMITS["memory_percent"].source,
+        readers=(READ_PARTS,),
     ),
 )
 
 # By hand: who acts, and what is seen afterwards.
 BY_HAND = {
-    "host.size": Hand(MACHINE, "lscpu and free -m show what the inventory expects of the host"),
+    "host.size": Hand(MACHINE, "lscpu, free -m, lsblk -d and ibstat show what the inventory expects of the host"),
 }

@@ -128,6 +128,13 @@ ROWS = [
     ("gpu.remapped_rows_count", {}, {}, SKIP, "does not remap rows"),
     ("gpu.recovery_action", {(*SMI_GPU, "recovery_action"): "gpu reset"}, {}, FAIL, "asks for: gpu reset"),
     ("gpu.recovery_action", {(*SMI_GPU, "recovery_action"): None}, {}, SKIP, "too old"),
+    (
+        "gpu.recovery_action",
+        {(*SMI, "gpus"): [V100, {**V100, "pci_id": "0000:5e:00.0", "recovery_action": None}]},
+        {},
+        UNKNOWN,
+        "but not of 0000:5e:00.0",
+    ),
     ("gpu.throttle", {(*SMI_GPU, "throttle_reasons"): ["hw_thermal_slowdown"]}, {}, FAIL, "by hw_thermal_slowdown"),
     ("gpu.throttle", {(*SMI_GPU, "throttle_reasons"): ["hw_slowdown"]}, {}, FAIL, "by hw_slowdown"),
     ("gpu.throttle", {(*SMI_GPU, "throttle_reasons"): ["hw_power_brake_slowdown"]}, {}, FAIL, "power_brake"),

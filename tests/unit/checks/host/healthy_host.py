@@ -50,6 +50,7 @@ READINGS: dict[str, Any] = {
     },
     "tuning": [{"name": "vm.swappiness", "wanted": "10", "found": "10", "reason": "Keep the trainer in memory."}],
     "infiniband": None,
+    "parts": {"disks": [{"name": "nvme0n1", "gb": 1000.2}], "ethernet": [{"name": "eno1", "gbits": 10.0}], "rdma": []},
     "disks": [{"name": "nvme0n1", "model": "INTEL SSDPE2KX010T8", "state": "live", "health": DISK_HEALTH}],
     "held_updates": {"manager": "dnf", "updates": [], "days": 1},
     "repositories": None,
@@ -91,6 +92,9 @@ OTHER_NODES: dict[str, Changes] = {
                 "rate": "100 Gb/sec (4X EDR)",
                 "layer": "InfiniBand",
                 "link_downed": 0,
+                "recovered": 0,
+                "firmware": "20.31.2006",
+                "usable": True,
             }
         ]
     },
@@ -98,6 +102,15 @@ OTHER_NODES: dict[str, Changes] = {
 
 
 def put_files(host: HostTree) -> None:
+    for path, text in (
+        ("/sys/block/nvme0n1/size", "1953525168"),
+        ("/sys/block/nvme0n1/removable", "0"),
+        ("/sys/block/nvme0n1/device/model", "INTEL SSDPE2KX010T8"),
+        ("/sys/class/net/eno1/type", "1"),
+        ("/sys/class/net/eno1/speed", "10000"),
+        ("/sys/class/net/eno1/device/vendor", "0x8086"),
+    ):
+        host.put(path, text + "\n")
     lists = "var/cache/dnf/baseos-1a2b/repodata/repomd.xml"
     host.put(lists)
     os.utime(host.folder / lists, (time.time() - 130_000,) * 2)

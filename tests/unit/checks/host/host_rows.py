@@ -134,6 +134,8 @@ ROWS: list[tuple[str, Changes, dict[str, object], str, str]] = [
     ("host.tuning", {(*TUNING, "name"): "vm.unheard_of"}, {}, UNKNOWN, "vm.unheard_of"),
     ("host.infiniband", {PORTS: port(state="DOWN", physical="Polling")}, {}, WARN, "port 1 is DOWN (Polling)"),
     ("host.infiniband", {PORTS: port(link_downed=5)}, {}, WARN, "went down 5 times"),
+    ("host.infiniband", {PORTS: port(recovered=5)}, {}, WARN, "recovered from errors 5 times"),
+    ("host.infiniband", {PORTS: port(usable=False)}, {}, FAIL, "programs cannot open mlx5_0 port 1"),
     ("host.infiniband", {PORTS: port(link_downed=4)}, {}, PASS, "1 ports are active"),
     ("host.infiniband", {PORTS: port(link_downed=None)}, {}, UNKNOWN, "link_downed"),
     ("host.infiniband", {PORTS: []}, {}, UNKNOWN, "show no port"),

@@ -1,0 +1,52 @@
+"""The disks and links of a made-up server: two disks for data, a card reader, volumes, a bond, four adapters."""
+
+from __future__ import annotations
+
+from gpuwright.checks.host.parts_reading import read_parts
+from host_tree import HostTree
+
+DISKS = {
+    "nvme0n1": (7501476528, "0"),
+    "nvme1n1": (7501476528, "0"),
+    "sda": (937703088, "0"),
+    "sdb": (60000000, "1"),
+    "nvme0c0n1": (7501476528, "0"),
+    "mmcblk0boot0": (8192, "0"),
+    "sr0": (2097151, "1"),
+    "sdc": (0, "0"),
+}
+VOLUMES = ("md0", "dm-0", "loop0", "zram0", "ram0")
+LINKS = {"eno1": "10000", "eno2": "-1", "ens1f0": "100000"}
+
+
+def server(host: HostTree) -> None:
+    for name, (sectors, removable) in DISKS.items():
+        host.put(f"/sys/block/{name}/size", f"{sectors}\n")
+        host.put(f"/sys/block/{name}/removable", f"{removable}\n")
+        host.put(f"/sys/block/{name}/device/model", "x\n")
+    for name in VOLUMES:
+        host.put(f"/sys/block/{name}/size", "1000000000\n")
+    for name, speed in LINKS.items():
+        host.put(f"/sys/class/net/{name}/speed", f"{speed}\n")
+        host.put(f"/sys/class/net/{name}/type", "1\n")
+        host.put(f"/sys/class/net/{name}/device/vendor", "0x15b3\n")
+    for name, kind in (("bond0", "1"), ("lo", "772")):
+        host.put(f"/sys/class/net/{name}/speed", "200000\n")
+        host.put(f"/sys/class/net/{name}/type", f"{kind}\n")
+    host.put("/sys/class/net/ib0/type", "32\n")
+    host.put("/sys/class/net/ib0/speed", "400000\n")
+    host.put("/sys/class/net/ib0/device/vendor", "0x15b3\n")
+    for number, (state, rate) in enumerate((("4: ACTIVE", "400 Gb/sec (4X NDR)"), ("1: DOWN", "10 Gb/sec (4X SDR)"))):
+        port = f"/sys/class/infiniband/mlx5_{number}/ports/1"
+        for name, text in (("state", state), ("phys_state", "5: LinkUp"), ("rate", rate), ("link_layer", "InfiniBand")):
+            host.put(f"{port}/{name}", text + "\n")
+        host.put(f"{port}/counters/link_downed", "0\n")
+
+
+def test_disks_and_links_of_a_server(tmp_path):
+    host = HostTree(tmp_path)
+    server(host)
+    found = read_parts(host.root)
+    assert {disk["name"]: disk["gb"] for disk in found["disks"]} == {"nvme0n1": 3840.8, "nvme1n1": 3840.8, "sda": 480.1}
+    assert {link["name"]: link["gbits"] for link in found["ethernet"]} == {"eno1": 10.0, "ens1f0": 100.0}
+    assert found["rdma"] == [{"name": "mlx5_0 port 1", "gbits": 400.0}]

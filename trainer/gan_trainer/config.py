@@ -90,6 +90,8 @@ class Config:
     lr_floor: float = option(0.01, "fraction of the learning rate at which the cosine ends", 0.0, 1.0)
     beta1: float = option(0.5, "decay of Adam's first moment", 0.0, 0.9999)
     beta2: float = option(0.999, "decay of Adam's second moment", 0.0, 0.999999)
+    # Of all weights; also for a task of your own.
+    weight_decay: float = option(0.0, "decoupled weight decay (AdamW); 0 is Adam", 0.0, 10.0)
     clip_grad_norm: float = option(0.0, "largest norm of a network's gradient; 0 does not clip", 0.0, 1e9)
 
     channels_last: bool = option(True, "memory format that suits tensor cores (on GPUs only)")

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from ..config import Config
 from ..data.prefetch import normalise
 from ..models.averaging import averaged_copy, copy_buffers, estimate_statistics, moves_in_passes
-from ..models.networks import update_average
+from ..models.networks import move_average
 from ..own import OwnError
 from ..parallel.distributed import ALONE, Ranks, data_parallel, gradients_stay_local
 from ..precision import Precision, autocast, make_scaler, set_tf32
 from ..tasks import Batch, Part, Phase, make_task
 from ..tasks.task import build_checked
 from .memory import MemoryReport, read_memory
-from .optimizers import gradient_norm, guarded_step, make_adam, set_learning_rate, set_second_beta
+from .optimizers import are_finite, gradient_norm, guarded_step, make_adam, set_learning_rate, set_second_beta
 from .running_statistics import RunningStatistics
 from .schedule import average_decay, burn_in, learning_rate, second_beta
 from .stability import Watch
@@ -40,7 +40,10 @@ class Trainer:
         # Use `average`, whose statistics are its own.
         self.moving = averaged_copy(self.networks[self.task.averaged])
         self.moved = False
-        self.statistics_kept = [RunningStatistics(network) for network in self.networks.values()]
+        self.statistics_kept = RunningStatistics(*self.networks.values())
+        # Walking through a network's modules in every step takes as long as some of its layers.
+        self.weights = {name: list(network.parameters()) for name, network in self.networks.items()}
+        self.moving_weights = list(self.moving.parameters())
         # On which steps are recorded (cuda_graphs.py).
         self.stream = torch.cuda.Stream(device) if config.cuda_graphs and self.on_gpu else None
         # Losses go through these: DistributedDataParallel around the networks, or the networks themselves.
@@ -100,7 +103,7 @@ class Trainer:
         self.update(batch, self.task.is_rare(self.steps_done))
         self.task.after(self.steps_done, self.ranks.mean_on_device)
         # Not in a recorded graph: the decay may follow the step.
-        update_average(self.moving, self.networks[self.task.averaged], average_decay(self.config, self.steps_done))
+        move_average(self.moving_weights, self.weights[self.task.averaged], average_decay(self.config, self.steps_done))
         self.moved = True
 
     @property
@@ -136,15 +139,15 @@ class Trainer:
             note(phase.network)
         self.scaler.update()
         good = self.watch.step(*(mean(values) if values else None for values in shown.values()))
-        for statistics in self.statistics_kept:
-            statistics.settle(good)
+        self.statistics_kept.settle(good)
         note("update")
 
     def learn(self, phase: Phase, parts: list[Part], shown: dict[str, list[Tensor]]) -> None:
         """One network's update, from the summed gradients of all parts."""
-        network, optimizer, last = self.networks[phase.network], self.optimizers[phase.network], len(parts) - 1
-        for name in phase.fixed:
-            self.networks[name].requires_grad_(False)
+        optimizer, last = self.optimizers[phase.network], len(parts) - 1
+        fixed = [weight for name in phase.fixed for weight in self.weights[name] if weight.requires_grad]
+        for weight in fixed:
+            weight.requires_grad_(False)
         optimizer.zero_grad(set_to_none=True)
         for number, part in enumerate(parts):
             with gradients_stay_local(self.run[phase.network], number < last):
@@ -156,21 +159,20 @@ class Trainer:
                     known = ", ".join(shown)
                     raise OwnError(f"task: {self.config.task}: a loss shows {name!r}; its `shown` has {known}")
                 shown[name].append(value.detach())
-        self.apply(optimizer, network)
-        for name in phase.fixed:
-            self.networks[name].requires_grad_(True)
+        self.apply(optimizer, self.weights[phase.network])
+        for weight in fixed:
+            weight.requires_grad_(True)
 
-    def apply(self, optimizer: torch.optim.Optimizer, network: nn.Module) -> None:
+    def apply(self, optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> None:
         """Clip, then update; left out when a gradient is not finite. In fp16 that is the scaler's business, and no
         fault: it lowers its scale and goes on."""
-        parameters = list(network.parameters())
         if self.scaler.is_enabled():
             if self.config.clip_grad_norm:
                 self.scaler.unscale_(optimizer)
                 gradient_norm(parameters, self.config.clip_grad_norm)
             self.scaler.step(optimizer)
         else:
-            finite = torch.isfinite(gradient_norm(parameters, self.config.clip_grad_norm))
+            finite = are_finite(parameters, self.config.clip_grad_norm)
             self.watch.gradients(finite)
             guarded_step(optimizer, finite)
 

@@ -36,7 +36,8 @@ def react(trainer: Trainer) -> str:
     if config.on_nonfinite == "stop" or trainer.bad_steps > config.max_bad_steps:
         raise TrainingError(
             f"{what}; their updates were left out. {diagnosis(trainer)}. Nothing of this was saved. Lower "
-            "lr_discriminator and lr_generator, or try precision=fp32 to tell overflow from divergence"
+            "lr_discriminator and lr_generator, or batch_size, with which they grow; precision=fp32 tells overflow "
+            "from divergence"
         )
     if config.on_nonfinite == "lower_lr":
         trainer.lr_cut /= 2

@@ -8,6 +8,7 @@ is draws or judges with these.
 
 from __future__ import annotations
 
+import math
 import sys
 
 import torch
@@ -16,28 +17,48 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 
 class RunningStatistics:
-    """The statistics of one network, now and after its last good step. All work is in place on the device."""
+    """The statistics of some networks, now and after their last good step, which is one flat tensor: a step costs a few
+    calls, however many layers there are. A GPU does all in place, and nothing waits for it."""
 
-    def __init__(self, network: nn.Module) -> None:
-        self.live = [buffer for buffer in network.buffers() if buffer.is_floating_point()]
-        self.good = [buffer.clone() for buffer in self.live]
+    def __init__(self, *networks: nn.Module) -> None:
+        buffers = (buffer for network in networks for buffer in network.buffers())
+        self.live = [buffer for buffer in buffers if buffer.is_floating_point()]
+        self.good = self.joined()
+
+    def joined(self) -> Tensor:
+        if not self.live:
+            return torch.empty(0)
+        return torch.cat([buffer if buffer.ndim == 1 else buffer.reshape(-1) for buffer in self.live])
 
     @torch.no_grad()
-    def settle(self, step_is_good: Tensor) -> None:
+    def settle(self, step_is_good: Tensor | bool) -> None:
         """Keep what a good step has learnt, or restore the old; one that left infinite statistics is never good."""
         if not self.live:
             return
-        finite = torch.isfinite(torch.stack(torch._foreach_norm(self.live)).norm())
-        good = finite.logical_and(step_is_good)
-        for live, kept in zip(self.live, self.good):
-            torch.where(good, live, kept, out=kept)
+        now = self.joined()
+        if now.is_cuda:
+            good = torch.isfinite(now.norm()).logical_and(step_is_good)
+            torch.where(good, now, self.good, out=self.good)
+            self.restore()
+        elif step_is_good and math.isfinite(now.norm().item()):
+            self.good = now
+        else:
+            self.restore()
+
+    def restore(self) -> None:
+        parts = self.good.split([buffer.numel() for buffer in self.live])
+        shaped = [part.view(buffer.shape) for part, buffer in zip(parts, self.live)]
+        # From torch 2.1 on.
+        if hasattr(torch, "_foreach_copy_"):
+            torch._foreach_copy_(self.live, shaped)
+            return
+        for live, kept in zip(self.live, shaped):
             live.copy_(kept)
 
     @torch.no_grad()
     def remember(self) -> None:
-        """The network was loaded: its present statistics are good."""
-        for live, kept in zip(self.live, self.good):
-            kept.copy_(live)
+        """The networks were loaded: their present statistics are good. In place, as a recorded graph may hold it."""
+        self.good.copy_(self.joined())
 
 
 def repair(name: str, network: nn.Module) -> None:

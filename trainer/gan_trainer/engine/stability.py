@@ -7,6 +7,7 @@ becomes of it (stop, lower the learning rate, continue) is decided in reaction.p
 
 from __future__ import annotations
 
+import math
 from typing import Any, Mapping, Sequence
 
 import torch
@@ -32,27 +33,43 @@ class Watch:
         # Bad steps, good steps before the first of these, skipped updates.
         self.counts = torch.zeros(3, dtype=torch.int64, device=device)
         self.bad = torch.zeros((), dtype=torch.bool, device=device)
+        self.bad_steps, self.good_before, self.skipped = self.counts.unbind()
+        self.none = torch.zeros((), device=device)
+        # Looking at a number costs less than computing with it there.
+        self.on_host = device.type == "cpu"
 
-    def gradients(self, finite: Tensor) -> None:
+    def gradients(self, finite: Tensor | bool) -> None:
         """Note whether an update's gradients were finite."""
-        bad = ~finite
-        self.counts[2].add_(bad)
+        if self.on_host:
+            if not finite:
+                self.skipped.add_(1)
+                self.bad.fill_(True)
+            return
+        bad = torch.logical_not(finite)
+        self.skipped.add_(bad)
         self.bad.logical_or_(bad)
 
-    def step(self, *losses: Tensor | None) -> Tensor:
-        """Note the losses of a step, and end it; a truth value on the device: whether all its numbers were finite."""
-        rare = all(loss is not None for loss in losses)
-        self.losses.copy_(torch.stack([self.sums.new_zeros(()) if loss is None else loss for loss in losses]))
+    def step(self, *losses: Tensor | None) -> Tensor | bool:
+        """Note the losses of a step, and end it; whether all its numbers were finite, on a GPU as a truth value there,
+        for which nothing waits."""
+        torch.stack([self.none if loss is None else loss.float() for loss in losses], out=self.losses)
         self.sums.add_(self.losses)
-        if rare:
+        if any(self.rare) and all(loss is not None for loss in losses):
             self.penalties.add_(1)
+        if self.on_host:
+            good = all(map(math.isfinite, self.losses.tolist())) and not self.bad.item()
+            if not good:
+                self.bad_steps.add_(1)
+                self.bad.zero_()
+            elif not self.bad_steps.item():
+                self.good_before.add_(1)
+            return good
         self.bad.logical_or_(~torch.isfinite(self.losses).all())
-        bad_steps, good_before, _ = self.counts.unbind()
-        bad_steps.add_(self.bad)
-        good_before.add_(bad_steps == 0)
-        good = ~self.bad
+        self.bad_steps.add_(self.bad)
+        self.good_before.add_(self.bad_steps == 0)
+        sound = ~self.bad
         self.bad.zero_()
-        return good
+        return sound
 
     def means(self, steps: int) -> list[float]:
         """Mean losses of the `steps` since the last restart, the rare ones of rare steps; waits for the device."""
@@ -61,8 +78,8 @@ class Watch:
 
     def forget_bad_steps(self, steps: int) -> None:
         """They have been dealt with; the next one is looked for from here, `steps` after the last restart."""
-        self.counts[0].zero_()
-        self.counts[1].fill_(steps)
+        self.bad_steps.zero_()
+        self.good_before.fill_(steps)
 
     def restart(self) -> None:
         """Begin a new stretch of steps."""

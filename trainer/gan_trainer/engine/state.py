@@ -13,7 +13,7 @@ from .loop import Trainer
 from .running_statistics import repair
 
 # What a resumed run takes from its configuration rather than from the checkpoint.
-PRESENT = ("lr", "betas", "fused", "capturable", "foreach")
+PRESENT = ("lr", "betas", "weight_decay", "decoupled_weight_decay", "fused", "capturable", "foreach")
 
 
 def capture_state(trainer: Trainer) -> dict[str, Any]:
@@ -38,14 +38,13 @@ def restore_state(trainer: Trainer, state: dict[str, Any]) -> None:
     for name, part in trainer.parts().items():
         saved = state[name]
         for group, present in zip(saved.get("param_groups", ()), getattr(part, "param_groups", ())):
-            group.update({key: present[key] for key in PRESENT})
+            group.update({key: present[key] for key in PRESENT if key in present})
         # A scaler that is off saves an empty state, and one that is on refuses it.
         if name != "scaler" or (saved and part.is_enabled()):
             part.load_state_dict(saved)
     for name, network in (*trainer.networks.items(), ("average", trainer.average)):
         repair(name, network)
-    for statistics in trainer.statistics_kept:
-        statistics.remember()
+    trainer.statistics_kept.remember()
     # A run of an earlier release: estimated before the next use.
     trainer.moved = MARK not in state
     for name, tensor in state["watch"].items():

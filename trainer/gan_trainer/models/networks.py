@@ -281,4 +281,9 @@ def initialise_residual(network: nn.Module) -> None:
 @torch.no_grad()
 def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
     """Move the parameters of an averaged copy (EMA) towards the model's; its statistics: averaging.py."""
-    torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), 1.0 - decay)
+    move_average(list(average.parameters()), list(model.parameters()), decay)
+
+
+@torch.no_grad()
+def move_average(average: list[nn.Parameter], model: list[nn.Parameter], decay: float) -> None:
+    torch._foreach_lerp_(average, model, 1.0 - decay)

@@ -5,6 +5,7 @@ Nothing here changes the process. Order of precedence: an option, then the calle
 /etc/gpuwright/runtime.json, then the defaults.
 """
 
+from ..host.files import to_int
 from .calibration.chosen import UNSET
 from .cpu_choice import choose_cpus, keep_cores, nodes_for_bind
 from .decision import Decision
@@ -31,6 +32,10 @@ PINNING_VARIABLES = ("GOMP_CPU_AFFINITY", "OMP_PROC_BIND")
 MAY_START_RANKS = (
     "{} may start ranks whose number is not known, so OMP_NUM_THREADS is left to them; put gpu-run before each rank, "
     "or set it with --threads"
+)
+FEWER_CPUS = (
+    "SLURM_CPUS_PER_TASK={}, but this process may use {} CPU(s): from Slurm 22.05 on srun has to be told, too, by "
+    "--cpus-per-task or SRUN_CPUS_PER_TASK"
 )
 
 
@@ -81,6 +86,9 @@ def decide(
         if environ.get(name, "").lower() not in ("", "false"):
             warning = "{}={} ties every DataLoader worker to one core; unset it, gpu-run binds to a set of CPUs"
             decision.warnings.append(warning.format(name, environ[name]))
+    asked = to_int(environ.get("SLURM_CPUS_PER_TASK"))
+    if asked and asked > len(allowed_cpus):
+        decision.warnings.append(FEWER_CPUS.format(asked, len(allowed_cpus)))
     return decision
 
 

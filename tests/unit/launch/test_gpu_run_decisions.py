@@ -144,6 +144,15 @@ def test_one_cuda_allocator_setting_of_the_caller_keeps_the_other_name_unset(tmp
     assert both["PYTORCH_CUDA_ALLOC_CONF"] == both["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
 
 
+@pytest.mark.parametrize(
+    ("asked", "allowed", "warned"),
+    [("8", "3", True), ("2", "3", True), ("2", "3,4", False), ("", "3", False), ("x", "3", False)],
+)
+def test_fewer_cpus_than_slurm_was_asked_for_are_told(asked: str, allowed: str, warned: bool, tmp_path: Path) -> None:
+    decision = choose(a5(tmp_path), {"SLURM_CPUS_PER_TASK": asked}, allowed=allowed)
+    assert any("SLURM_CPUS_PER_TASK" in warning for warning in decision.warnings) == warned
+
+
 @pytest.mark.parametrize(("name", "value"), [("GOMP_CPU_AFFINITY", "0-19"), ("OMP_PROC_BIND", "close")])
 def test_affinity_that_serialises_data_loading_is_warned_of(name: str, value: str, tmp_path: Path) -> None:
     decision = choose(a5(tmp_path), {name: value})

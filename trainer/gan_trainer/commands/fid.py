@@ -36,7 +36,10 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"schema": 1, **found, "features": options.features}))
         return 0
-    print(f"FID {found['fid']:.3f} of step {found['step']}, {found['images']} images, {found['num_features']} features")
-    if found["images"] < found["num_features"]:
+    images = f"{found['real_images']} real and {found['images']} generated images"
+    print(f"FID {found['fid']:.3f} of step {found['step']}, {images}, {found['num_features']} features")
+    if found["real_images"] < options.images:
+        print(f"The data have {found['real_images']} images, each of which was used once; --images asked for more")
+    if found["real_images"] < found["num_features"]:
         print("Fewer images than features: the distance is biased upwards, so do not compare it with published values")
     return 0

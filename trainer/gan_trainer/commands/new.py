@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import argparse
 import keyword
+import os
 import re
+import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Iterator
@@ -37,12 +40,20 @@ def run(options: argparse.Namespace) -> int:
             (folder / place).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"new {options.folder}: cannot be written: {error.strerror}") from error
-    print(
-        f"train-gan: {folder} has a task, data and a test. It trains with:\n"
-        f"  pip install --no-deps {folder}\n"
-        f"  train-gan --config {folder / 'config.yml'}"
-    )
+    print(f"train-gan: {folder} has a task, data and a test. It trains with:\n  {command(folder)}")
     return 0
+
+
+def command(folder: Path) -> str:
+    """Trains with the new package as it lies there. On a node nobody may install into the environment, whose programs
+    only gpu-run finds; elsewhere the one that was started does it."""
+    program = f"{shlex.quote(sys.executable)} -m gan_trainer.cli"
+    if shutil.which("gpu-run"):
+        program = "gpu-run -- train-gan"
+    elif shutil.which("train-gan"):
+        program = "train-gan"
+    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH", ""))))
+    return f"PYTHONPATH={shlex.quote(path)} {program} --config {shlex.quote(str(folder / 'config.yml'))}"
 
 
 def taken_names() -> set[str]:

@@ -45,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
     file = Path(options.output or Path(config.run_dir) / f"samples-{trained.step:010d}.png")
     try:
         with replacing(file) as out:
-            save_png(make_grid(images), out)
+            kinds = len(options.classes.split(",")) if options.classes else trained.config.classes
+            save_png(make_grid(images, kinds), out)
     except OSError as error:
         raise UsageError(f"--output {file}: cannot be written: {error.strerror or error}") from error
     print(f"train-gan: {len(seeds)} images of step {trained.step} in {file}")

@@ -22,7 +22,7 @@ from .images import BadImages, DataError, FolderImages
 from .pixels import UNREADABLE, decode_image
 
 # Incremented when decode_image gives a different result for the same file.
-DECODER = 2
+DECODER = 3
 
 
 def pages_read() -> tuple[int, int]:

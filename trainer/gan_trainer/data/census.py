@@ -13,6 +13,7 @@ from PIL import Image
 
 from ..config import Config
 from ..own import is_own
+from .colours import transform_of
 from .image_files import SUFFIXES
 from .images import FolderImages, LabelledImages, OwnImages
 from .pixels import ALPHA, ORIENTATION, UNREADABLE
@@ -101,6 +102,8 @@ def look(files: list[Path], config: Config) -> list[str]:
                     remarks[f"with transparency, laid on {config.background}"] += 1
                 if image.mode.startswith("I;16"):
                     remarks["of 16 bits, scaled to 8"] += 1
+                if transform_of(bytes(image.info.get("icc_profile") or b"")):
+                    remarks["with a colour profile of their own, shown in sRGB"] += 1
                 if getattr(image, "n_frames", 1) > 1:
                     remarks["of several pictures, the first is used"] += 1
                 if "exif" in image.info and image.getexif().get(ORIENTATION, 1) != 1:

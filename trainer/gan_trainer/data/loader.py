@@ -73,9 +73,10 @@ def open_loader(
     pin_memory: bool,
     ranks: Ranks = ALONE,
     device: torch.device = CPU,
+    chosen: list[list[int]] | None = None,
 ) -> Iterator[DataLoader]:
     """This rank's batches of uint8 images (N, 3, S, S) on the CPU for the steps after `start`, N = batch_size / ranks;
-    with classes pairs of images and classes (N,).
+    with classes pairs of images and classes (N,). `chosen` are the images of each batch instead of a training's.
 
     Leaving the block lets the workers end. Raises DataError.
     """
@@ -91,8 +92,11 @@ def open_loader(
     else:
         # A worker would only pass on what is already in the memory map, at the cost of a copy.
         workers = workers if config.num_workers > 0 or not isinstance(dataset, CachedImages) else 0
-        batches = Batches(len(dataset), config.batch_size, config.seed, start, config.steps, ranks)
-        order.update(batch_sampler=batches, collate_fn=collate)
+        if chosen is None:
+            order["batch_sampler"] = Batches(len(dataset), config.batch_size, config.seed, start, config.steps, ranks)
+        else:
+            order["batch_sampler"] = chosen
+        order["collate_fn"] = collate
     if workers:
         # persistent_workers: the end of an epoch must not restart processes; here, one pass is the whole training run.
         order.update(prefetch_factor=config.prefetch_factor, persistent_workers=True, worker_init_fn=prepare)

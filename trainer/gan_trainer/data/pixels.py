@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Iterator, Sequence, Union
 
@@ -13,14 +14,18 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
+from .colours import in_srgb
 from .image_files import read_at
 
 Encoded = Union[bytes, BinaryIO, Path]
 # What Pillow raises for a damaged file, and what is raised here for numbers that are not a picture.
 UNREADABLE = (OSError, ValueError, SyntaxError, UnidentifiedImageError, Image.DecompressionBombError)
 ORIENTATION = 274
+# It reads images up to twice that limit, and its warning is about attacks.
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 # Modes with transparency of each pixel; that of LAB is a colour.
 ALPHA = ("LA", "PA", "RGBA", "La", "RGBa")
+GREY = ("1", "L", "LA", "La", "I")
 # Bytes of a file that is read as a whole.
 AT_ONCE = 1 << 26
 # Images, and bytes of their files, that are read before the first of them is decoded.
@@ -108,6 +113,10 @@ def open_image(source: Encoded, size: int) -> Image.Image:
     except UnidentifiedImageError:
         # Pillow names an object in memory.
         raise UnidentifiedImageError("it has no image format that Pillow knows, or is damaged in its header") from None
+    except Image.DecompressionBombError:
+        # Pillow's words are about attacks.
+        most = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+        raise ValueError(f"it has more than {most:,} pixels, the most that is read; save it smaller") from None
     image.draft("RGB", (size, size))
     return image
 
@@ -125,6 +134,8 @@ def square_of(opened: Image.Image, size: int, background: str) -> Image.Image:
             square.load()
         else:
             square = square.resize((size, size), Image.Resampling.BILINEAR, box)
+        if "icc_profile" in image.info:
+            square = in_srgb(square, image.info["icc_profile"], image.mode in GREY or image.mode.startswith("I;16"))
         # The middle square is the same for every orientation, and a small one turns faster.
         return square if turn is None else square.transpose(turn)
 
@@ -149,4 +160,6 @@ def to_rgb(image: Image.Image, background: str) -> Image.Image:
         seen = image.convert("RGBA")
         # Before scaling: under full transparency, the colours are whatever an editor left there.
         return Image.alpha_composite(Image.new("RGBA", seen.size, background), seen).convert("RGB")
+    if image.mode == "CMYK" and "icc_profile" in image.info:
+        return in_srgb(image, image.info["icc_profile"]).convert("RGB")
     return image.convert("RGB")

@@ -25,6 +25,17 @@ def count_workers(cpus: int, processes: int) -> int:
     return max(0, min(cpus // max(1, processes) - 1, MAX_WORKERS))
 
 
+def too_few_cpus() -> str:
+    """A line where Slurm was asked for more CPUs than this process may use, or ''."""
+    told = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    if not (told.isascii() and told.isdigit()) or int(told) <= len(CPUS_AT_START):
+        return ""
+    return (
+        f"this process may use {len(CPUS_AT_START)} CPU(s) of the SLURM_CPUS_PER_TASK={told} that were asked for; from "
+        "Slurm 22.05 on srun has to be told, too: srun --cpus-per-task, or SRUN_CPUS_PER_TASK"
+    )
+
+
 def default_workers(device: torch.device, ranks: Ranks) -> int:
     """From the CPUs of the GPU's NUMA node that this process may use, and the processes whose GPUs share that node."""
     if device.type != "cuda":

@@ -11,6 +11,7 @@ from ..config import Config, ConfigError, impossible_on_gpus
 from ..data import census
 from ..precision import choose_precision
 from ..runs.drift import check_drift
+from ..runs.folder import try_folder
 from ..tasks import make_task
 from ..tasks.task import build_checked
 from .train import check_parts, choose_device, newest_state
@@ -30,6 +31,7 @@ def check(config: Config, resume: str, processes: int) -> list[str]:
     elif not on_gpu:
         raise ConfigError("auto_batch: true needs a GPU, and there is none; allowed here: false")
     build_checked(make_task(config))
+    try_folder(Path(config.run_dir))
     state, _passed_over = newest_state(Path(config.run_dir), resume)
     if state:
         check_drift(state["config"], config, resume == "changed", state.get("census"), content)

@@ -13,11 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..config import Config
-from ..data.loader import open_loader
+from ..data.loader import make_dataset, open_loader
 from ..errors import UsageError
 from .trained import Trained, images_of, make_noise
 
@@ -64,7 +65,8 @@ class FeatureNetwork(nn.Module):
 def measure_fid(
     trained: Trained, config: Config, network: FeatureNetwork, images: int, device: torch.device
 ) -> dict[str, Any]:
-    """`fid` of `images` real images of config.data against as many generated ones (seeds 0, 1, ...)."""
+    """`fid` of `images` generated images (seeds 0, 1, ...) against as many of config.data, or all if it has fewer, each
+    once. Tar shards do not say how many they have, and begin again."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torchmetrics.image.fid import FrechetInceptionDistance
@@ -76,15 +78,32 @@ def measure_fid(
         steps=-(-images // config.batch_size),
     )
     generator = trained.generator.to(device)
-    done = 0
-    with open_loader(config, 0, pin_memory=device.type == "cuda") as batches:
+    chosen = None if config.data.endswith(".tar") else each_once(config, images)
+    done, known = 0, [torch.zeros(0, dtype=torch.int64)]
+    with open_loader(config, 0, pin_memory=device.type == "cuda", chosen=chosen) as batches:
         for batch in batches:
-            # With classes as many of each are generated as the data has.
-            real, labels = (batch, None) if isinstance(batch, Tensor) else (batch[0], batch[1][: images - done])
+            real, labels = (batch, None) if isinstance(batch, Tensor) else batch
             real = real[: images - done].to(device)
-            seeds = list(range(done, done + len(real)))
+            if labels is not None:
+                known.append(labels[: len(real)])
             metric.update(real, real=True)
-            fake = images_of(generator, make_noise(seeds, trained.noise_shape), labels=labels)
-            metric.update(fake.to(device), real=False)
             done += len(real)
-    return {"fid": float(metric.compute()), "images": done, "num_features": network.num_features, "step": trained.step}
+    # With classes as many of each are generated as the data has.
+    classes = torch.cat(known)
+    for first in range(0, images, config.batch_size):
+        seeds = list(range(first, min(images, first + config.batch_size)))
+        own = classes[torch.tensor(seeds) % len(classes)] if len(classes) else None
+        fake = images_of(generator, make_noise(seeds, trained.noise_shape), labels=own)
+        metric.update(fake.to(device), real=False)
+    found = {"fid": float(metric.compute()), "images": images, "real_images": done}
+    return {**found, "num_features": network.num_features, "step": trained.step}
+
+
+def each_once(config: Config, images: int) -> list[list[int]]:
+    """Batches of at most `images` of the data, chosen by the seed, none of them twice. Raises UsageError for one."""
+    there = len(make_dataset(config))
+    if there < 2:
+        raise UsageError(f"data: {config.data}: a distance needs two images or more, there is {there}")
+    # The order of a training's first epoch.
+    order = np.random.default_rng((config.seed, 0)).permutation(there)[:images].tolist()
+    return [order[first : first + config.batch_size] for first in range(0, len(order), config.batch_size)]

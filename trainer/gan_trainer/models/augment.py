@@ -37,9 +37,10 @@ def diff_augment(images: Tensor, numbers: Tensor) -> Tensor:
     grid = affine_grid(matrix, list(images.shape), align_corners=False)
     images = grid_sample(images, grid, mode="nearest", padding_mode="zeros", align_corners=False)
     place = torch.arange(size, device=images.device)
-    # The middle of the cut-out lies anywhere in the image.
-    middle = (numbers[:, 5:7] * size).floor()[:, :, None]
-    inside = (place - middle).abs() < DIFF_CUT * size / 2
+    # The middle of the cut-out lies anywhere in the image, of an even one also behind the last pixel.
+    cut = int(size * DIFF_CUT + 0.5)
+    first = (numbers[:, 5:7] * (size + 1 - cut % 2)).floor()[:, :, None] - cut // 2
+    inside = (place >= first) & (place < first + cut)
     hole = inside[:, 0, :, None] & inside[:, 1, None, :]
     return images * ~hole[:, None]
 

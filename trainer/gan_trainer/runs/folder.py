@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
+import math
 import os
+import pwd
+import shlex
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -14,9 +19,49 @@ from ..config import Config, as_yaml
 from ..errors import UserError
 from ..safe_files import open_own, remove_leftovers, replace_text
 
+# What a run goes on writing, and the folders below its own.
+WRITTEN = ("stats.jsonl", "distance.jsonl", ".lock")
+FOLDERS = ("samples", "profile", "tensorboard")
+
+
+def numbers(line: dict[str, Any]) -> dict[str, Any]:
+    """JSON has neither NaN nor infinity: null stands for them."""
+    lost = [key for key, value in line.items() if isinstance(value, float) and not math.isfinite(value)]
+    return {**line, **dict.fromkeys(lost)}
+
 
 class RunFolderError(UserError):
     """The run folder cannot be used; the text names it."""
+
+
+def try_folder(folder: Path) -> None:
+    """Whether a run could keep its files here: the folder, or the nearest one above that is there, takes a new file,
+    and what is in it can be written. Nothing is left behind. Raises RunFolderError."""
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+        for name in (*WRITTEN, *FOLDERS):
+            path = folder / name
+            if path.exists() and not os.access(path, os.W_OK | os.X_OK if path.is_dir() else os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    except OSError as error:
+        raise unwritable(folder, error) from error
+
+
+def unwritable(folder: Path, error: OSError) -> RunFolderError:
+    """What cannot be written, by whom, and what helps."""
+    try:
+        me = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        me = str(os.geteuid())
+    # The name of a file that was only tried says nothing.
+    named = Path(os.fsdecode(error.filename or folder))
+    place = named if named.exists() else folder
+    return RunFolderError(
+        f"run_dir: {place} cannot be written: {error.strerror}. This runs as {me}: choose a run_dir that {me} may "
+        f"write, or give it the folder: sudo chown -R {me}: {shlex.quote(str(folder.absolute()))}"
+    )
 
 
 class RunFolder:
@@ -34,10 +79,14 @@ class RunFolder:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.lock = os.fdopen(open_own(self.folder / ".lock", os.O_RDWR), "w")
         except OSError as error:
-            raise RunFolderError(f"run_dir: {self.folder} cannot be written: {error.strerror}") from error
+            raise unwritable(self.folder, error) from error
         try:
+            try_folder(self.folder)
             # Held by the open file: a killed run leaves no stale lock.
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except RunFolderError:
+            self.lock.close()
+            raise
         except OSError as error:
             self.lock.close()
             raise RunFolderError(f"run_dir: {self.folder} is in use by another training run") from error
@@ -64,7 +113,7 @@ class RunFolder:
         lines = []
         for text in self.stats.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                lines.append(json.loads(text))
+                lines.append(numbers(json.loads(text)))
             except ValueError:
                 continue
         return lines
@@ -74,7 +123,7 @@ class RunFolder:
         now, step = time.perf_counter(), statistics["step"]
         rate = (step - self.logged_step) * self.config.batch_size / max(now - self.logged_at, 1e-9)
         self.logged_step, self.logged_at = step, now
-        line = {**statistics, "images_per_s": round(rate, 1), "time": round(time.time(), 3)}
+        line = numbers({**statistics, "images_per_s": round(rate, 1), "time": round(time.time(), 3)})
         with os.fdopen(open_own(self.stats, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         return line

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -15,6 +16,8 @@ from .elapsed import Elapsed
 from .numbered import NumberedFiles
 from .samples import make_grid, save_png
 
+# Seconds after which a run without a bar says where it is, though no line of statistics is due.
+QUIET = 120
 GRIDS = NumberedFiles("step-", ".png")
 
 
@@ -23,6 +26,7 @@ class Reporter:
 
     def __init__(self, folder: Path, config: Config, step: int, shown: Sequence[str] = ("d_loss", "g_loss")) -> None:
         self.folder, self.config, self.shown = folder, config, shown
+        self.said = time.monotonic()
         self.elapsed = Elapsed(step, config.steps)
         self.bar = self.open_bar(step)
         self.board = self.open_board(step)
@@ -47,19 +51,24 @@ class Reporter:
 
     def say(self, text: str) -> None:
         """A line for people, above the bar if there is one."""
+        self.said = time.monotonic()
         if getattr(self, "bar", None):
             self.bar.write(text, file=sys.stdout)
         else:
             print(text, flush=True)
 
-    def advance(self) -> None:
-        """One step is done. The bar shows the rate and the time left."""
+    def advance(self, step: int) -> None:
+        """One step is done. The bar shows the rate and the time left; without one, slow steps are told now and then."""
         if self.bar is not None:
             self.bar.update()
+        elif time.monotonic() - self.said > QUIET:
+            self.say(f"step {step}/{self.config.steps}  {self.elapsed.left(step)}")
 
     def statistics(self, line: dict[str, Any]) -> None:
         """A line of stats.jsonl."""
-        losses = "  ".join(f"{name} {line[name]:.4f}" for name in self.shown)
+        losses = "  ".join(
+            f"{name} {'nan' if line[name] is None else format(line[name], '.4f')}" for name in self.shown
+        )
         if self.bar is not None:
             self.bar.set_postfix_str(f"{losses}  {line['images_per_s']:.0f} images/s")
         else:
@@ -78,7 +87,7 @@ class Reporter:
 
     def samples(self, images: Tensor, step: int) -> None:
         """uint8 (N, 3, S, S) as one grid: samples/step-N.png and a picture in TensorBoard."""
-        grid = make_grid(images)
+        grid = make_grid(images, self.config.classes)
         folder = self.folder / "samples"
         folder.mkdir(exist_ok=True)
         with replacing(folder / GRIDS.name(step)) as file:

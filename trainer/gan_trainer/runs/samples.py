@@ -45,10 +45,15 @@ def grid_batch(image_size: int) -> int:
     return max(1, 16 * 64**2 // image_size**2)
 
 
-def make_grid(images: Tensor) -> Tensor:
-    """(N, 3, S, S) in rows of about the square root of N: (3, rows * S, columns * S), the rest black."""
+def make_grid(images: Tensor, kinds: int = 1) -> Tensor:
+    """(N, 3, S, S) in rows of about the square root of N: (3, rows * S, columns * S), the rest black.
+
+    kinds: classes that the images have in turn; a column then has one class, if there are two rows of them.
+    """
     count, _, height, width = images.shape
     columns = math.ceil(math.sqrt(count))
+    if 1 < kinds <= count // 2:
+        columns = kinds * max(1, round(columns / kinds))
     rows = math.ceil(count / columns)
     grid = images.new_zeros(rows * columns, 3, height, width)
     grid[:count] = images

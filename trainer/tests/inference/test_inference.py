@@ -263,3 +263,18 @@ def test_missing_and_damaged_checkpoints_are_named(
     for word, message in cases.items():
         assert call(run, command, word, *features) == 1
         assert message in capsys.readouterr().err
+
+
+def test_fid_uses_each_image_of_the_data_once(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Fewer than were asked for are told; they were counted again and again."""
+    features = save_script(Colours(), tmp_path / "colours.pt")
+    words = ("--features", features, "--images", "100", "synthetic_images=20", "batch_size=4")
+    assert call(run, "fid", *words) == 0
+    said = capsys.readouterr().out
+    assert "20 real and 100 generated images" in said and "The data have 20 images, each of which was used once" in said
+    assert (
+        call(run, "fid", "--features", features, "--images", "100", "--json", "synthetic_images=20", "batch_size=4")
+        == 0
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert found["images"] == 100 and found["real_images"] == 20

@@ -175,3 +175,13 @@ def test_without_it_no_number_is_drawn() -> None:
 def test_a_flow_has_no_discriminator_to_augment_for() -> None:
     with pytest.raises(ConfigError, match="augment: 'ada' is for task gan"):
         make_config({"task": "flow", "augment": "ada"})
+
+
+@pytest.mark.parametrize("place", [0.0, 0.2, 0.5, 0.8, 0.999])
+def test_diff_cuts_out_half_of_each_edge(place: float) -> None:
+    """As DiffAugment does: 16 of 32 pixels where they all lie inside; at an edge what is left of them."""
+    chosen = torch.full((1, NUMBERS), 0.5)
+    chosen[0, 5:7] = place
+    hole = diff_augment(torch.full((1, 3, 32, 32), 0.7), chosen)[0, 0] == 0
+    middle = int(place * 33)
+    assert int(hole.any(0).sum()) == int(hole.any(1).sum()) == len(range(max(0, middle - 8), min(32, middle + 8)))

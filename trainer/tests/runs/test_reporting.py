@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from gan_trainer.config import Config, make_config
 from gan_trainer.engine.train import train
 from gan_trainer.models.networks import build
+from gan_trainer.runs.folder import RunFolder
 from gan_trainer.runs.reporting import Reporter
 from gan_trainer.runs.samples import generate, make_grid, save_png, to_uint8
 
@@ -99,3 +101,36 @@ def test_samples_are_a_function_of_weights_and_seed() -> None:
 
 def test_colours_are_rounded_and_cut() -> None:
     assert to_uint8(torch.tensor([-1.5, -1.0, 0.0, 1.0, 1.5])).tolist() == [0, 0, 128, 255, 255]
+
+
+@pytest.mark.parametrize(
+    ("count", "classes", "columns"),
+    [(64, 0, 8), (64, 1, 8), (64, 3, 9), (64, 10, 10), (64, 4, 8), (8, 2, 4), (64, 20, 20), (16, 10, 4), (4, 2, 2)],
+)
+def test_a_column_of_a_grid_has_one_class(count: int, classes: int, columns: int) -> None:
+    images = torch.zeros(count, 3, 2, 2, dtype=torch.uint8)
+    if classes:
+        images += (torch.arange(count) % classes + 1).to(torch.uint8)[:, None, None, None]
+    grid = make_grid(images, classes)
+    assert grid.shape[2] == 2 * columns and grid.shape[1] * grid.shape[2] >= 4 * count
+    if 1 < classes <= count // 2:
+        for column in grid[0, ::2, ::2].T:
+            assert len(set(column[column > 0].tolist())) == 1
+
+
+def test_numbers_that_are_none_are_null_in_the_statistics(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """NaN and Infinity are no JSON: other readers stop at such a line."""
+    config = make_config({"run_dir": str(tmp_path), "tensorboard": False})
+    line = {"step": 50, "d_loss": math.nan, "g_loss": -math.inf, "penalty": 0.5, "peak_memory_mib": None}
+    (tmp_path / "stats.jsonl").write_text('{"step": 40, "d_loss": NaN, "images_per_s": 1.0}\n')
+    with RunFolder(tmp_path, config) as run:
+        run.begin(config, 49)
+        Reporter(tmp_path, config, 49).statistics(run.log(line))
+
+    def refused(constant: str) -> None:
+        raise AssertionError(constant)
+
+    lines = [json.loads(text, parse_constant=refused) for text in (tmp_path / "stats.jsonl").read_text().splitlines()]
+    assert [(line["step"], line["d_loss"]) for line in lines] == [(40, None), (50, None)]
+    assert lines[1]["g_loss"] is None and lines[1]["penalty"] == 0.5
+    assert "d_loss nan  g_loss nan" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -57,6 +58,32 @@ def test_it_trains_resumes_draws_and_exports(package: Path, run_trainer: Run) ->
     for words_of in (["sample", "--output", str(package / "grid.png")], ["export", "--formats", "torchscript"]):
         done = run_trainer(*command, words_of[0], *words, *words_of[1:], env=environment(package))
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("found", ["gpu-run", "train-gan", "nothing"])
+def test_the_line_that_it_prints_trains(
+    found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """On a node nobody may install into the environment, and its programs are not in PATH: gpu-run finds them."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, line in (("gpu-run", 'shift 2\nexec "$PYTHON"'), ("train-gan", 'exec "$PYTHON"')):
+        if name == found:
+            (programs / name).write_text(f'#!/bin/sh\n{line} -m gan_trainer.cli "$@"\n')
+            (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setenv("PYTHONPATH", str(PACKAGE))
+    assert cli.main(["new", str(tmp_path / "a folder" / "squares")]) == 0
+    line = capsys.readouterr().out.splitlines()[-1].strip()
+    shown = {"gpu-run": " gpu-run -- train-gan ", "train-gan": " train-gan ", "nothing": " -m gan_trainer.cli "}
+    assert shown[found] in line
+    environ = {**os.environ, "PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        f"{line} steps=1 device=cpu batch_size=4 num_workers=0 tensorboard=false sample_count=1",
+        **{"shell": True, "cwd": tmp_path, "env": environ, "capture_output": True, "text": True, "timeout": PATIENCE},
+    )
+    assert done.returncode == 0 and "done: step 1" in done.stdout, done.stderr
 
 
 @pytest.mark.long

@@ -226,6 +226,13 @@ TRAIN = (
         then=" && ls samples/* *.jsonl *.pt",
     ),
     Row(
+        "gpu-run -- tensorboard --logdir /srv/gan/runs/flowers",
+        NODE,
+        (r"\b2\.\d+",),
+        # It serves a page until it is stopped.
+        {"--logdir /srv/gan/runs/flowers": "--version"},
+    ),
+    Row(
         "/opt/gpuwright/venvs/current/bin/train-gan sample --config config.yml --seeds 0-63 --output ~/flowers.png",
         NODE,
         (r"4 images of step 2 in \S+/flowers\.png",),

@@ -119,7 +119,8 @@ class Trainer:
                 if labels is None and self.config.classes:
                     labels = torch.arange(self.config.classes)
                 sampler, batch = self.task.sampler(self.moving), self.config.batch_size // self.config.accumulate
-                estimate_statistics(self.moving, sampler, self.task.noise_shape(), labels, batch, self.config.seed)
+                seed = self.config.seed + self.steps_done
+                estimate_statistics(self.moving, sampler, self.task.noise_shape(), labels, batch, seed)
             self.moved = False
         return self.moving
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import shlex
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from ..config import Config, ConfigError, impossible_on_gpus
 from ..data import census
 from ..data.loader import make_dataset, open_loader
 from ..data.prefetch import Prefetcher
+from ..data.workers import too_few_cpus
 from ..errors import UserError
 from ..models.averaging import MARK, has_statistics
 from ..parallel.distributed import Ranks, join
@@ -24,7 +27,7 @@ from ..precision import Precision, choose_precision
 from ..runs.checkpoint import CHECKPOINTS, CheckpointError, list_checkpoints, load_newest
 from ..runs.drift import check_drift, saved_config
 from ..runs.folder import RunFolder
-from ..runs.reporting import Reporter
+from ..runs.reporting import QUIET, Reporter
 from ..safe_files import replace_text
 from ..stop_signal import StopSignal, StopWaiting
 from .after_step import Record
@@ -173,7 +176,11 @@ def introduce(reporter: Reporter, trainer: Trainer, remarks: list[str], resumed:
     reporter.say(f"train-gan: {verb} on {where}, {trainer.precision.name}: {trainer.precision.because}")
     for remark in remarks:
         reporter.say(f"train-gan: {remark}")
+    if too_few_cpus():
+        reporter.say(f"train-gan: {too_few_cpus()}")
+    reporter.say(f"train-gan: {plan_of(config)}")
     reporter.say(f"train-gan: results go to {reporter.folder.absolute()}")
+    reporter.say(f"train-gan: pictures: {look_at(reporter.folder)}")
     if config.auto_batch:
         reporter.say(f"train-gan: batch_size {config.batch_size} fills {config.memory_target:.0%} of the GPU's memory")
     layers = (layer for network in trainer.networks.values() for layer in network.modules())
@@ -183,6 +190,23 @@ def introduce(reporter: Reporter, trainer: Trainer, remarks: list[str], resumed:
             "over all processes (SyncBatchNorm)" if shared else "in each process alone: results depend on their number"
         )
         reporter.say(f"train-gan: batch norm takes its statistics {how}")
+
+
+def plan_of(config: Config) -> str:
+    """One line of what the run does."""
+    model = f"{config.task} {config.model}, {config.loss}" if config.task == "gan" else config.task
+    return (
+        f"{model}, {config.image_size} px: steps to {config.steps} with {config.batch_size} images each, a line every "
+        f"{config.log_every} steps or {QUIET // 60} min, pictures every {config.sample_every}, checkpoints every "
+        f"{config.checkpoint_every}"
+    )
+
+
+def look_at(folder: Path) -> str:
+    """Where the pictures will lie, and how they are looked at from another machine."""
+    samples = folder.absolute() / "samples"
+    host = platform.node() or "this machine"
+    return f"{samples}/step-*.png; on your laptop: scp -r {host}:{shlex.quote(str(samples))} ."
 
 
 def run_steps(
@@ -204,7 +228,7 @@ def run_steps(
                     real = next(batches)
                 trainer.step(*real) if isinstance(real, tuple) else trainer.step(real)
                 if reporter:
-                    reporter.advance()
+                    reporter.advance(trainer.steps_done)
                 if profiler:
                     profiler.step()
                 if trainer.steps_done == first == 1 and run and reporter:

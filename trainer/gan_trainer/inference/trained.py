@@ -57,7 +57,9 @@ def load_trained(folder: str | Path, file: str | Path | None = None) -> Trained:
     if MARK not in state and has_statistics(network):
         print(f"train-gan: {file or folder}: step {state['step']} {EARLIER}", file=sys.stderr, flush=True)
         labels = torch.arange(config.classes) if config.classes else None
-        estimate_statistics(network, generator, task.noise_shape(), labels, config.batch_size, config.seed)
+        estimate_statistics(
+            network, generator, task.noise_shape(), labels, config.batch_size, config.seed + state["step"]
+        )
     return Trained(generator, config, state["step"], task.noise_shape())
 
 

@@ -62,8 +62,8 @@ CHECKS = (
         question="Are the running ranks placed so that they do not interfere with each other?",
         judge=placement,
         unit="findings",
-        action="Start each rank with gpu-run: torchrun --nproc-per-node=8 --no-python gpu-run -- python train.py ; "
-        "gpu-run --check lists the ranks",
+        action="Start each rank with gpu-run: gpu-run -- torchrun --nproc-per-node=8 --no-python gpu-run -- python "
+        "train.py ; gpu-run --check lists the ranks",
         source=f"own: {FAR_SHARE:.0%} and {FAR_MIB} MiB of far memory",
         readers=(READ_RANKS,),
     ),

@@ -7,7 +7,7 @@ DOCUMENTATION = """
 name: rollout
 short_description: The hosts of a rollout, and the sizes of its batches
 description:
-  - For C(hosts:) and C(serial:) of a play of C(playbooks/batches.yml). The first call, before any host is
+  - For C(hosts:) and C(serial:) of a play of C(playbooks/rollout.yml). The first call, before any host is
     contacted, checks what was asked for, prints the batches and writes the record of the rollout.
   - Returns no host in check mode, so that the batches are printed and nothing is done.
   - Needs the callback C(gpuwright.node.rollout).

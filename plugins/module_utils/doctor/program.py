@@ -39,11 +39,10 @@ from ..verdict.report import (
 from .bundle_options import add_file_options, bundle_option, refuse, replay_option
 from .by_hand import done_by, sentence_of
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
-from .recorded import read_recorded, recorded_words
+from .recorded import answered, read_recorded, recorded_words
 from .report_text import finding_lines, report_lines
 from .root_result import with_roots_results
 from .scan import option
-from .start import answered
 from .waivers import add_waiver_options, asks_for_waivers, refuse_waiver_options, waiver_option
 
 USAGE_ERROR = 2

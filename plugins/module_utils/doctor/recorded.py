@@ -2,10 +2,13 @@
 """What root's last check recorded for everybody: its verdict, when and how it was made, and whether it still counts."""
 
 import os
-from typing import Dict, NamedTuple, Optional, Tuple
+import signal
+import sys
+from typing import Dict, NamedTuple, Optional, Sequence, Tuple
 
 from ..host.files import below, read_text
-from ..verdict.boot_check import BOOT_ID_PATH, CHECK_NOW, RECORD_PATH, UNIT_PATH, doubt, read_uptime
+from ..host.terminal import escape_output
+from ..verdict.boot_check import BOOT_ID_PATH, CHECK_NOW, RECORD_PATH, UNIT_PATH, doubt, gate, read_uptime
 from ..verdict.check import UNKNOWN
 from ..verdict.report import age_words
 from .metrics import NAGIOS_STATUS, nagios_line
@@ -66,3 +69,19 @@ def nagios_of_recorded(root: str = "/") -> Tuple[str, int]:
     line, verdict = nagios_line(found.record["checks"], found.record["verdict"]), found.record["verdict"]
     text, _bar, data = line.partition(" | ")
     return f"{text}; checked by root: {words} | {data}", NAGIOS_STATUS.get(verdict, NAGIOS_STATUS[UNKNOWN])
+
+
+def answered(arguments: Sequence[str], root: str = "/") -> Optional[int]:
+    """Answer --gate or --nagios, each alone, from the record; None if that is not what was asked, or there is none."""
+    asked = list(arguments)
+    if asked not in (["--gate"], ["--nagios"]) or (asked == ["--nagios"] and not is_watched(root)):
+        return None
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    escape_output()
+    if asked == ["--gate"]:
+        is_open, sentence = gate(root)
+        print("gpu-doctor: " + sentence, file=sys.stdout if is_open else sys.stderr)
+        return 0 if is_open else 1
+    line, status = nagios_of_recorded(root)
+    print(line)
+    return status

@@ -98,7 +98,6 @@ KNOWN = {
     "links": ("GPU 0: Tesla V100 (UUID: GPU-1)\n\t Link 0: Replay Errors: 70000\n", "nvidia-smi nvlink"),
     "dcgmi": ("Successfully ran diagnostic for group.\n| Software | Fail |\n", "dcgmi"),
     "events": ("   1 | 01/05/26 | 10:00:00 | Memory #0x12 | Uncorrectable ECC | Asserted\n", "the server's event log"),
-    "form of a log": (f'level=error msg="{XID_79}"\n', "in no form of a log that is known"),
     "container": (f"2026-01-05T10:00:00.123456789Z stderr F x {XID_79}\n", "in no form of a log that is known"),
 }
 

@@ -7,7 +7,7 @@ from typing import List
 from ...gpu.cards import DATA_CENTRE, UNPLACED
 from ...gpu.nvidia_smi.absent import VGPU
 from ...gpu.xid.policy import recovery_row
-from ...verdict.by_hand import GUESTS, MACHINE, Hand
+from ...verdict.by_hand import GUESTS, MACHINE, NODE, Hand
 from ...verdict.check import (
     DRAIN,
     FAIL,
@@ -223,6 +223,7 @@ CHECKS = (
 
 # By hand: who acts, and what is seen afterwards.
 BY_HAND = {
+    "gpu.known_card": Hand(NODE, "a newer version of the toolkit has a row for the card, and gpu-doctor names it"),
     "gpu.vgpu_license": Hand(GUESTS, "nvidia-smi -q | grep -i 'license status' shows Licensed"),
     "gpu.identity": Hand(MACHINE, "nvidia-smi -L lists as many different UUIDs as cards"),
 }

@@ -41,6 +41,7 @@ from ansible import constants as C
 from ansible import context
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.utils.color import stringc
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import values_hidden
 from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import NOBODY
 from ansible_collections.gpuwright.node.plugins.plugin_utils.screen import lines, run_log
 from ansible_collections.gpuwright.node.plugins.plugin_utils.screen.voice import RULE, Voice
@@ -291,6 +292,10 @@ class CallbackModule(Default):
         for text in filter(None, shown):
             self._show(lines.event("differs", [result._host.get_name()], self._name(result._task), width()))
             self._show(text)
+
+    def _get_diff(self, difference: Any) -> str:
+        """Without the secrets of what a file held before, which no_log does not know."""
+        return str(super()._get_diff(values_hidden(difference)))
 
     def _differences(self, found: Any) -> str:
         """Differences of files as text, those of attributes in one line each. Records go only to the log."""

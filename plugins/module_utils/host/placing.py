@@ -9,7 +9,9 @@ from typing import Any, Dict, List, NamedTuple
 
 from .whole_file import write_whole
 from .written.owning import make_folders, open_folder, own_path
+from .written.told import without_secrets
 
+SECRET_DIFFERS = "# a secret differs, which is not shown\n"
 KINDS = {"file": stat.S_ISREG, "directory": stat.S_ISDIR, "link": stat.S_ISLNK}
 
 
@@ -127,16 +129,21 @@ def _remove(path: str) -> None:
 def shown(found: Found, wanted: Wanted, differs: List[str]) -> Dict[str, Any]:
     """The difference for people, as Ansible's --diff prints it."""
     if "content" in differs or (wanted.state == "file" and found.state == "absent"):
+        texts = [one.content.decode("utf-8", "replace") for one in (found, wanted)]
+        # Of both sides: what a file held before is as secret as what it will hold.
+        before, after = map(without_secrets, texts)
+        if before == after and texts[0] != texts[1]:
+            after += SECRET_DIFFERS
         return {
-            "before": found.content.decode("utf-8", "replace"),
-            "after": wanted.content.decode("utf-8", "replace"),
+            "before": before,
+            "after": after,
             "before_header": wanted.path,
             "after_header": wanted.path,
         }
-    before, after = _words(found), _words(wanted)
+    was, will = _words(found), _words(wanted)
     return {
-        "before": {"path": wanted.path, **{name: before[name] for name in differs}},
-        "after": {"path": wanted.path, **{name: after[name] for name in differs}},
+        "before": {"path": wanted.path, **{name: was[name] for name in differs}},
+        "after": {"path": wanted.path, **{name: will[name] for name in differs}},
     }
 
 

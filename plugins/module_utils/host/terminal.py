@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standard output that accepts any text: under the C locale, Python 3.6 only has ASCII and would end with an error."""
+"""A program's output, which accepts any text and passes on nothing that a terminal would obey.
+
+Under the C locale, Python 3.6 only has ASCII and would end with an error.
+"""
 
 import io
 import sys
+from typing import Any
+
+from .written.told import kept_lines
 
 
 def escape_output() -> None:
@@ -14,6 +20,21 @@ def escape_output() -> None:
         # In Python 3.6, the stream can only be replaced.
         encoding, by_line = stream.encoding, bool(stream.line_buffering)
         sys.stdout = io.TextIOWrapper(stream.detach(), encoding, "backslashreplace", line_buffering=by_line)
+    for each in (sys.stdout, sys.stderr):
+        _pass_only_text(each)
+
+
+def _pass_only_text(stream: Any) -> None:
+    """Names and messages of others are in what programs print; the last door is the stream itself."""
+    plain = stream.write
+    if getattr(plain, "only_text", False):
+        return
+
+    def write(text: str) -> int:
+        return int(plain(text if text.isprintable() else kept_lines(text)))
+
+    write.only_text = True  # type: ignore[attr-defined]
+    stream.write = write
 
 
 def print_utf8(text: str) -> None:

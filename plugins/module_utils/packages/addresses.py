@@ -11,9 +11,7 @@ import urllib.parse
 import urllib.request
 from typing import Any, List, Mapping, NamedTuple, Optional
 
-# A login whose password has an unencoded "/" or "?" extends beyond the part that is formally the host.
-RAW_LOGIN = re.compile(r"://[^\s/@:]*:(?!\d*(?:/|$))\S*@")
-LOGIN = re.compile(r"://[^\s/?#]*@")
+from ..host.written.told import without_secrets
 
 
 class Address(NamedTuple):
@@ -37,8 +35,8 @@ def split_login(url: str) -> Address:
 
 
 def without_login(text: str) -> str:
-    """The text with every login in an address replaced by ***: for messages."""
-    return RAW_LOGIN.sub("://***@", LOGIN.sub("://***@", text))
+    """The text with every login in an address, and every other secret, replaced by ***: for messages."""
+    return without_secrets(text)
 
 
 def open_address(

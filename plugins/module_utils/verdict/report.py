@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..host.whole_file import write_whole
 from ..host.written.state_file import MOST_BYTES
+from ..host.written.told import printable as printable
 from .check import FAIL, PASS, SEVERITY, SKIP, WARN, worst
 
 SCHEMA = 1
@@ -129,11 +130,6 @@ def summary_line(checks: Sequence[Record]) -> str:
     waived = waived_words(checks)
     more = ", " + waived if waived else ""
     return f"{counted} checks: {done or 'none'}; {number[SKIP]} skipped{more}"
-
-
-def printable(text: str) -> str:
-    """The text on one line without control characters, which a hostile name could use to repaint the terminal."""
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def exit_status(verdict: str) -> int:

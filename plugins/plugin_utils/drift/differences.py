@@ -12,7 +12,10 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..summary.words import LOGIN, printable
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import printable as on_one_line
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import values_hidden, without_secrets
+
+from ..summary.words import printable
 
 HIDDEN = "hidden (no_log)"
 # Lines of a text's difference that are kept, and characters of one value.
@@ -91,7 +94,7 @@ def _name(item: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
 
 def _of_diff(item: Mapping[str, Any], arguments: Mapping[str, Any], place: Place) -> list[Difference]:
     """Rows from what --diff adds to a result."""
-    told = item.get("diff")
+    told = values_hidden(item.get("diff"))
     rows: list[Difference] = []
     for one in told if isinstance(told, list) else [told]:
         if not isinstance(one, Mapping):
@@ -135,7 +138,7 @@ def _of_texts(place: Place, path: str, before: str, after: str) -> Difference:
 
 def _kept(lines: Sequence[str]) -> list[str]:
     """Lines that may be shown: without logins in addresses and control characters, and not more than a screen."""
-    clean = ["".join(char if char.isprintable() else " " for char in LOGIN.sub("://***@", line)) for line in lines]
+    clean = [on_one_line(line) for line in without_secrets("\n".join(lines)).split("\n")]
     more = len(clean) - MOST_LINES
     return [line[:MOST_LETTERS] for line in clean[:MOST_LINES]] + ([f"... and {more} more lines"] if more > 0 else [])
 

@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import told, without_secrets
+
 from .cause import Cause, first_cause, what
 
 # What to type for the same purpose; {what} is a package.
@@ -32,7 +34,6 @@ COMMANDS = {
     },
 }
 # A password that dnf or apt repeats with a repository's address.
-LOGIN = re.compile(r"://[^\s/?#]*@")
 LONGEST = 600
 DNF, APT = "dnf 4, librepo, rpm", "apt 2, dpkg"
 BOTH = f"{DNF}; {APT}"
@@ -262,7 +263,7 @@ def package_failure(result: Mapping[str, Any], names: Sequence[str], family: str
         said = str(result.get("stderr") or result.get("stdout", ""))
     else:
         said = " ".join(str(part) for part in (result.get("msg", ""), *result.get("failures", [])) if part)
-    said = LOGIN.sub("://***@", re.sub(r"\s+", " ", said)).strip()
+    said = told(re.sub(r"\s+", " ", without_secrets(said))).strip()
     some = " ".join(names[:6])
     found = first_cause(CAUSES, said)
     if found is None:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import told, without_secrets
+
 from .cause import Cause, first_cause, what
-from .package_manager import LOGIN
 
 LONGEST = 600
 PIP, REQUESTS = "pip 20 to 26", "pip's requests and urllib3"
@@ -114,7 +115,7 @@ def pip_failure(result: Mapping[str, Any]) -> dict[str, Any]:
     result  the failed one of ansible.builtin.pip
     """
     lines = [str(result.get(name) or "") for name in ("msg", "stderr", "stdout")]
-    said = LOGIN.sub("://***@", re.sub(r"\s+", " ", " ".join(dict.fromkeys(lines)))).strip()
+    said = told(re.sub(r"\s+", " ", without_secrets(" ".join(dict.fromkeys(lines))))).strip()
     found = first_cause(CAUSES, said)
     if found is None:
         text = f"The environment could not be installed. pip said: {said[-LONGEST:] or 'nothing'}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import kept_lines, without_secrets
+
 from ..summary.words import width
 from . import lines
 
@@ -24,6 +26,8 @@ class Voice:
         return getattr(self._display, name)
 
     def display(self, msg: str, **named: Any) -> None:
+        """The door to screen and log: messages of hosts are in it, with secrets and control characters."""
+        msg = kept_lines(without_secrets(msg))
         if self.log is None or self._display.verbosity:
             self._display.display(msg, **named)
             return

@@ -13,8 +13,9 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleError
 from ansible.parsing.splitter import parse_kv
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import without_secrets
 
-from .words import LOGIN, natural
+from .words import natural
 
 GROUP = "gpu_nodes"
 # A value under such a name, at any depth, is never printed; the path of a file with a secret in it may be.
@@ -124,4 +125,4 @@ def _is_secret(name: Any, value: Any) -> bool:
         return any(_is_secret(key, part) for key, part in value.items())
     if isinstance(value, list):
         return any(_is_secret("", part) for part in value)
-    return bool(LOGIN.search(str(value)) or re.search(r"BEGIN [A-Z ]*PRIVATE KEY", str(value)))
+    return without_secrets(str(value)) != str(value)

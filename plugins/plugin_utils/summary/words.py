@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import printable as on_one_line
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import without_secrets
+
 if TYPE_CHECKING:
     from ansible.playbook.play import Play
 
-# A login in messages of dnf, pip or a mirror.
-LOGIN = re.compile(r"://[^\s/?#]*@")
 DEFAULT_WIDTH = 80
 NARROWEST = 30
 
@@ -25,9 +26,8 @@ def width() -> int:
 
 
 def printable(text: object) -> str:
-    """One line without control characters, which could repaint the terminal, and without logins in addresses."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in str(text)).split())
-    return LOGIN.sub("://***@", line)
+    """One line without control characters, which could repaint the terminal, and without secrets."""
+    return " ".join(on_one_line(without_secrets(str(text))).split())
 
 
 def shorten(text: str, columns: int) -> str:

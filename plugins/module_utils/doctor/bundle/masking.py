@@ -10,9 +10,11 @@ import re
 from functools import partial
 from typing import Any, Dict, Iterable, List, Match, Optional, Pattern, Tuple
 
+from ...host.written.told import is_secret, replaced
 from . import masking_patterns as forms
 
 # A name that is also a word of the tools is masked only where a name is expected: else every "gpu" would be masked.
+TOKEN = re.compile(r"(?:login|secret)-[0-9]+")
 NUMBERED = re.compile(r"(?:node|gpu|cpu|nvidia|card|numa|slot|port|rank|eth|eno|ib|sd[a-z]|nvme|mlx5_|cuda|host)[0-9]*")
 # Names that are ours, or on every system.
 NOBODY = ("root", "trainer", "localhost", "localhost.localdomain", "nobody", "none", "unknown", "n/a", "")
@@ -147,6 +149,8 @@ class Masker:
             return [self.value(member, key) for member in value]
         if isinstance(value, bool) or value is None or isinstance(value, float):
             return value
+        if is_secret(key) and isinstance(value, str) and value:
+            return self._secret("secret", value)
         kind = self._kind_of_key(key)
         if isinstance(value, str) and value.strip() in self._reasons:
             return self.token("reason", value.strip())
@@ -173,9 +177,7 @@ class Masker:
             if reason in text:
                 found_in = self._reasons[reason]
                 text = found_in.sub(partial(self._after, "reason", reason), text)
-        text = forms.LOGIN.sub(lambda found: found.group(1) + self.token("login", found.group(2)) + "@", text)
-        for pattern in (forms.SECRET, forms.SECRET_OPTION):
-            text = pattern.sub(lambda found: found.group(1) + self.token("secret", found.group(2)), text)
+        text = replaced(text, self._secret)
         text = forms.XML_FIELD.sub(self._xml_field, text)
         text = forms.TEXT_FIELD.sub(self._text_field, text)
         text = forms.EMAIL.sub(self._email, text)
@@ -192,6 +194,10 @@ class Masker:
         for pattern, kind in self._patterns(text):
             text = pattern.sub(partial(self._word, kind), text)
         return forms.DOMAIN_NAME.sub(self._domain_name, text)
+
+    def _secret(self, kind: str, value: str) -> str:
+        """The token of a secret; of one that is a token already, itself."""
+        return value if TOKEN.fullmatch(value) else self.token(kind, value)
 
     def _after(self, kind: str, value: Optional[str], found: Match[str]) -> str:
         """The first group, and a token: for `value`, or for the second group, which may already be one."""

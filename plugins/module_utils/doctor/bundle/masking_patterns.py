@@ -43,14 +43,6 @@ NO_VALUE = re.compile(
 
 # Words before the reason of an acknowledgement, of a switched-off check, or of an override in messages.
 BEFORE_A_REASON = r"(?:acknowledged until \S+ by [^:;]{1,100}|switched off by the inventory|judged by [^:;]{1,100}): "
-LOGIN = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]{1,15}://)([^\s\"'<>/]+)@")
-SECRET = re.compile(
-    r"((?:password|passwd|passphrase|secret|token|api_?key|signature)(?:=|\"?: ?\"?))([^\s&\"',<>]+)", re.IGNORECASE
-)
-# Each repetition is bounded or begins at one place only: a log may hold a line of megabytes.
-SECRET_OPTION = re.compile(
-    r"(--(?:password|passwd|passphrase|token|secret|api-?key|access-?key) +)([^\s\"'<>]+)", re.IGNORECASE
-)
 EMAIL = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,120}@[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.){1,8}([A-Za-z]{2,24})\b"
 )

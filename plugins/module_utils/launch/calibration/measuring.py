@@ -10,9 +10,12 @@ import tempfile
 import time
 from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Pattern, Sequence
 
+from ...host.written.told import printable, told
 from ..runtime_policy import LaunchError
 
 TAIL_LINES = 3
+LONGEST_TAIL = 600
+LAST_BYTES = 1024 * 1024
 Before = Optional[Callable[[], None]]
 
 
@@ -79,10 +82,11 @@ def run_once(way: Way, command: Sequence[str], metric: Optional[Pattern[str]]) -
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise LaunchError(f"{command[0]}: cannot be executed: {getattr(error, 'strerror', error)}")
         seconds = time.perf_counter() - start
-        output.seek(0)
-        text = output.read().decode("utf-8", "replace")
+        # Of the end, since the last number counts; another user's program may print without end.
+        output.seek(max(0, output.seek(0, os.SEEK_END) - LAST_BYTES))
+        text = output.read(LAST_BYTES).decode("utf-8", "replace")
     if code != 0:
-        tail = " | ".join(text.strip().splitlines()[-TAIL_LINES:])
+        tail = told(" | ".join(text.strip().splitlines()[-TAIL_LINES:]), LONGEST_TAIL)
         raise LaunchError(f"the command ended with exit code {code}: {tail or 'it printed nothing'}")
     if metric is None:
         return seconds
@@ -92,7 +96,7 @@ def run_once(way: Way, command: Sequence[str], metric: Optional[Pattern[str]]) -
     except (IndexError, ValueError):
         raise LaunchError(f"--metric: the command printed no number for {metric.pattern!r}")
     if not 0 < value < float("inf"):
-        raise LaunchError(f"--metric: expected a positive number, the command printed {found[-1]}")
+        raise LaunchError(f"--metric: expected a positive number, the command printed {told(found[-1], LONGEST_TAIL)}")
     return value
 
 
@@ -118,5 +122,5 @@ def _call(command: Sequence[str], environment: Mapping[str, str], output: int, b
 
 def say(text: str) -> None:
     """One line on stderr."""
-    sys.stderr.write(f"gpu-run: {text}\n")
+    sys.stderr.write(f"gpu-run: {printable(text)}\n")
     sys.stderr.flush()

@@ -11,9 +11,10 @@ from typing import Any, Callable, Match, Pattern, Tuple
 LONGEST = 4000
 MASKED = "***"
 # A login whose password has an unencoded "/", "?" or "#" extends beyond the part that is formally the host.
-RAW_LOGIN = re.compile(
-    r"(?P<lead>\b[A-Za-z][A-Za-z0-9+.-]{0,15}://)(?P<value>[^\s/@:\"'<>]{0,200}:[^\s\"'<>]{0,500})(?=@)"
-)
+SCHEME_LEAD = r"(?P<lead>\b[A-Za-z][A-Za-z0-9+.-]{0,15}://)(?P<value>[^\s/@:\"'<>]{0,200}:"
+RAW_LOGIN = re.compile(SCHEME_LEAD + r"(?!\d*(?:/|$))[^\s\"'<>]{0,500})(?=@)")
+# One that begins as a port does, in front of what is a host.
+PORT_LOGIN = re.compile(SCHEME_LEAD + r"\d{0,10}/[^\s\"'<>]{0,500})(?=@[\w-]{1,64}[.:/])")
 LOGIN = re.compile(r"(?P<lead>\b[A-Za-z][A-Za-z0-9+.-]{0,15}://)(?P<value>[^\s/?#\"'<>]{1,700})(?=@)")
 WORDS = (
     r"(?:pass(?:word|wd|phrase|code)|pwd|secret|token|credentials?|authorization|(?:set-)?cookie|signature"
@@ -33,6 +34,7 @@ FORMS = (
 )
 SECRETS: Tuple[Tuple[Tuple[str, ...], Pattern], ...] = (
     (("@",), RAW_LOGIN),
+    (("@",), PORT_LOGIN),
     (("@",), LOGIN),
     # key=value, key: value, "key": "value", 'key': 'value', <key>value, in any case, with other words around the key.
     (
@@ -127,7 +129,7 @@ def _of_line(line: str, make: Callable[[str, str], str]) -> str:
 
 
 def _replaced(pattern: Pattern, text: str, make: Callable[[str, str], str]) -> str:
-    kind = "login" if pattern in (LOGIN, RAW_LOGIN) else "secret"
+    kind = "login" if pattern in (LOGIN, RAW_LOGIN, PORT_LOGIN) else "secret"
 
     def one(found: Match[str]) -> str:
         value = found.group("value")

@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 .PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint \
   unit trainer trainer-long digits molecule hardened el9 el10 debian13 page deep guards findings archives plays-fleet plays-node test-turn test-all \
   faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm \
-  test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-page bench-trainer gpu-bench \
+  test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-plan-truth bench-page bench-trainer gpu-bench \
   trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean \
   gpu-evidence test-cores core-2.16 core-2.17 core-2.18 core-2.19 core-2.20 core-2.21
 
@@ -142,6 +142,9 @@ test-systems: venv ## slower: stand-ins of EL 9 (beside EL 8), EL 10 and Debian 
 bench-plan: venv ## how long the plan takes to answer, and what it costs a run (5 minutes; writes docs/benchmarks)
 	@$(VENV)/bin/python tests/bench/plan_time.py
 	@$(VENV)/bin/python tests/bench/plan_on_controller.py
+
+bench-plan-truth: venv ## what tools answer in 42 real situations, beside a key with sources (UV=program, NVIDIA_DETECT=script of Debian's package; writes docs/benchmarks)
+	@$(VENV)/bin/python tests/bench/plan_truth.py
 
 bench-page: venv ## pages of 1,000 made-up hosts: size, and first paint in a real browser (needs chromium; writes docs/benchmarks)
 	@$(VENV)/bin/python tests/bench/page_speed.py

@@ -18,13 +18,13 @@ KEPT = sorted(FOLDER.glob("*.json"))
 # A pair is an interval; more numbers in a row are single values. The largest has 1 and 10 hosts in four ways.
 MOST_NUMBERS, MOST_BYTES = 2, 30_000
 # Who writes the pages that are a text with figures put in. Those of launcher, trainer and converge have code of their
-# own, and tests of their own here, in trainer/tests/bench and in tests/unit/fleet.
+# own, and tests of their own here, in trainer/tests/bench, in tests/unit/fleet and in tests/unit/plan.
 TEXTS = {
     "plan": "tests/bench/plan_on_controller.py",
     "page": "tests/bench/page_speed.py",
     "plan-answers": "tests/bench/plan_time.py",
 }
-OWN_CODE = {"runtime", "trainer", "converge"}
+OWN_CODE = {"runtime", "trainer", "converge", "plan-truth"}
 # Has no JSON until there is a run on a GPU (tests/unit/gpu_evidence).
 OF_A_GPU = {"gpu"}
 # What is said of two arms: one of four words, and the interval that it follows from.

@@ -41,6 +41,8 @@ def _by_value(data: Any, schema: dict[str, Any], whole: dict[str, Any], place: s
         return f"{place}: {data!r} is not {schema['const']!r}"
     if "enum" in schema and data not in schema["enum"]:
         return f"{place}: {data!r} is none of {schema['enum']}"
+    if "maximum" in schema and isinstance(data, int | float) and data > schema["maximum"]:
+        return f"{place}: {data} is more than {schema['maximum']}"
     if "minimum" in schema and isinstance(data, int | float) and data < schema["minimum"]:
         return f"{place}: {data} is less than {schema['minimum']}"
     return ""
@@ -100,13 +102,23 @@ def _rules_for(name: str, schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _evaluated(name: str, schema: dict[str, Any], whole: dict[str, Any]) -> bool:
     """Whether a property is known here or in what the schema refers to, where no others are allowed."""
-    if schema.get("unevaluatedProperties", True):
+    return bool(schema.get("unevaluatedProperties", True)) or _knows(name, schema, whole)
+
+
+def _knows(name: str, schema: dict[str, Any], whole: dict[str, Any]) -> bool:
+    if _rules_for(name, schema):
         return True
-    parts = [schema] + ([_target(schema, whole)] if "$ref" in schema else [])
-    return any(_rules_for(name, part) for part in parts)
+    parts = [*schema.get("allOf", []), *schema.get("anyOf", [])] + (
+        [_target(schema, whole)] if "$ref" in schema else []
+    )
+    return any(_knows(name, part, whole) for part in parts)
 
 
 def _combined(data: Any, schema: dict[str, Any], whole: dict[str, Any], place: str) -> str:
+    for part in schema.get("allOf", []):
+        problem = first_problem(data, part, whole, place)
+        if problem:
+            return problem
     ways = schema.get("anyOf", [])
     if ways and all(first_problem(data, way, whole, place) for way in ways):
         return first_problem(data, ways[0], whole, place)

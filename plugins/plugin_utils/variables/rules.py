@@ -22,6 +22,8 @@ from jinja2 import Undefined
 SECRET = re.compile(r"password|passwd|passphrase|secret|token", re.IGNORECASE)
 TEMPLATE = re.compile(r"\{\{|\{%")
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*([-+][A-Za-z0-9._+-]+)?")
+# Of a part that a node may be without.
+VERSION_OR_NONE = re.compile(rf"none|{VERSION.pattern}")
 FINGERPRINT = re.compile(r"[0-9A-Fa-f]{40}")
 # A login may be part of it only if its "/", "?" and "#" are encoded; otherwise it is unclear where the host begins.
 URL = re.compile(
@@ -208,6 +210,8 @@ def _refused_by_spec(name: str, value: Any, spec: Mapping[str, Any]) -> str:
 
 def _check_by_name(name: str) -> Callable[[str], str] | None:
     """Problems of a value whose format follows from the end of its variable's name."""
+    if name == "system_cuda_version":
+        return _matches(VERSION_OR_NONE, 'must be a version such as "12.9", or none')
     if name.endswith(("_version", "_branch")):
         return _matches(VERSION, 'must be a version such as "580.95.05"')
     if name.endswith("_fingerprint"):

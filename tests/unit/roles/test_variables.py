@@ -377,6 +377,8 @@ def with_text(value: Any, text: Callable) -> Any:
 def test_the_filter_knows_the_variables_of_roles_by_their_names() -> None:
     problems_of = plugin.FilterModule().filters()["variable_problems"]
     assert problems_of({"system_cuda_version": "12.9"}, ["system_cuda"]) == []
+    assert problems_of({"system_cuda_version": "none"}, ["system_cuda"]) == []
+    assert problems_of({"system_cuda_version": "nothing"}, ["system_cuda"]) != []
     (line,) = problems_of({"system_cuda_versoin": "12.9"}, ["system_cuda", "verify"])
     assert line == "unknown variable system_cuda_versoin, did you mean system_cuda_version? [variable.unknown]"
 

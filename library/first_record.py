@@ -88,7 +88,7 @@ from typing import Any, Dict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.first_record import undo
-from ansible_collections.gpuwright.node.plugins.module_utils.first_record.ledger import Damaged
+from ansible_collections.gpuwright.node.plugins.module_utils.first_record.ledger import Damaged, Newer
 
 AGAIN = "What is done stays done; mend this and run the same playbook again"
 
@@ -101,6 +101,8 @@ def main() -> None:
     )
     try:
         module.exit_json(**_answer(module.params["state"], module.check_mode))
+    except Newer as error:
+        module.fail_json(msg=f"{error} [first_record.newer]")
     except Damaged as error:
         module.fail_json(msg=f"{error} [first_record.damaged]")
     except (undo.NotDone, OSError) as error:

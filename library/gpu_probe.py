@@ -28,8 +28,8 @@ options:
     elements: str
     default: []
   settled:
-    description: Also look whether anything has changed since an earlier run found that a role had nothing to do, and
-      who holds the lock of the host.
+    description: Also look whether anything has changed since an earlier run had nothing to do, and who holds the lock
+      of the host.
     type: bool
     default: false
 extends_documentation_fragment: [gpuwright.node.read_only]
@@ -144,8 +144,8 @@ ansible_facts:
           type: dict
           sample: {driver: 580 proprietary 580-dkms, cuDNN: 9.10.2}
         settled:
-          description: Roles that had nothing to do in an earlier run, each with its inputs (a checksum) and what of the
-            node has changed since; only with O(settled).
+          description: The stamp of an earlier run that had nothing to do, with its inputs (a checksum) and which parts
+            of the node have changed since; empty if there is none. Only with O(settled).
           type: dict
         lock:
           description: The record of the run that holds the lock of the host (C(holder), null for none), and why a
@@ -159,10 +159,10 @@ ansible_facts:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.first_record.stamp import read_stamp
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.agents import agent_problem
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.record import read_lock
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import probe
-from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import read_settled
 
 
 def main() -> None:
@@ -176,7 +176,7 @@ def main() -> None:
         module.fail_json(msg=f"agents: {'; '.join(problems)} [variable.value]")
     host = probe(kernels=[name for name in module.params["kernels"] if name], agents=agents)
     if module.params["settled"]:
-        host["settled"] = read_settled()
+        host["settled"] = read_stamp()
         host["lock"] = read_lock()
     module.exit_json(changed=False, ansible_facts={"gpu_node": host})
 

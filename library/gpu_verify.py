@@ -66,11 +66,12 @@ options:
     description: Seconds that nvidia-smi may take to answer, above 0.
     type: float
     default: 30
-  settled:
-    description: Roles that had nothing to do in this run, each with its C(inputs) (a checksum) and the C(things) of the
-      node that its tasks looked at. Recorded on the node if the verdict is PASS or WARN.
+  stamp:
+    description: From what this run, which has worked through every role, was decided (C(inputs), a checksum), and the
+      C(names) of accounts and paths that it names. Kept on the node if the verdict is PASS or WARN and nothing has
+      changed since the run took the lock, so that the next run need not work through the roles; the action plugin
+      fills it in.
     type: dict
-    default: {}
   hold:
     description: Name of a variable with the options of M(gpuwright.node.operator_lock), by which this run has the node
       while it is verified, unless it has it already. Without this, or in check mode, no lock is taken.
@@ -179,14 +180,14 @@ def verified(module: AnsibleModule, before_changes: Callable[[Any], None]) -> Di
         params["smoke"] = {"busy": at_work}
     # Nothing is compiled in a module that was sent, so loading the checks takes a second: only once the training is on.
     from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification import answer_of, keep, verify
-    from ansible_collections.gpuwright.node.plugins.module_utils.settled.record import record_settled
+    from ansible_collections.gpuwright.node.plugins.module_utils.first_record.stamp import record_stamp
 
     before_changes(training)
     report, smoke_seconds = verify(params, expectations, module.check_mode, training)
     if not module.check_mode:
         try:
             warning = keep(report, params["report_path"], params["verified_path"])
-            warning = warning or record_settled(params["settled"], report["verdict"])
+            warning = warning or record_stamp(params["stamp"], report["verdict"])
         except OSError as error:
             module.fail_json(msg=f"the report cannot be written: {error} [verify.report]")
         if warning:

@@ -6,8 +6,8 @@ short_description: Check a host's variables, read the host, and decide what is t
 description:
   - Checks the variables of O(roles), verifies the bundle, reaches the host, reads it as M(gpuwright.node.gpu_probe)
     does, decides its plan as M(gpuwright.node.gpu_plan) does, finds what the bundle has for that plan, and finds out
-    which roles have nothing to do. One task, because each task of Ansible takes a process of the controller for each
-    host.
+    whether the host has nothing to do. One task, because each task of Ansible takes a process of the controller for
+    each host.
   - A host whose variables or bundle are wrong is not contacted.
   - Everything else that it asks is in the public variables of the roles.
   - What is wrong with the host fails no task; it is in C(gpu_node_preflight). Only where ssh, or what else the
@@ -50,7 +50,8 @@ gpu_node_plan:
   type: dict
   returned: where there is a plan
 gpu_node_settled:
-  description: Which C(roles) have nothing to do, whether these are C(all), and the checksums of all roles' C(inputs).
+  description: Which C(roles) have nothing to do, which are C(all) of them or none; a checksum of all that decides it
+    (C(inputs)), and the C(names) of accounts and paths that variables and plan have.
   type: dict
   returned: where there is a plan
 gpu_node_bundle:

@@ -39,6 +39,11 @@ options:
     description: The run whose record may be replaced, or C(damaged); the action plugin fills it in.
     type: str
     default: ""
+  names:
+    description: Accounts and paths that the values of variables name, to be looked at before anything changes; the
+      action plugin fills it in where roles are entered.
+    type: list
+    elements: str
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -104,6 +109,7 @@ def main() -> None:
             "quiet_minutes": {"type": "float", "default": 120},
             "claim": {"type": "dict", "default": {}},
             "replaces": {"default": ""},
+            "names": {"type": "list", "elements": "str"},
         },
         supports_check_mode=True,
     )
@@ -123,7 +129,7 @@ def main() -> None:
                 module.exit_json(changed=False, released=released, noted=noted, **held.shown(Answer(False), ""))
             if state == "taken" and not module.check_mode:
                 answer = take(claim, module.params["replaces"])
-                made = answer.held and held.open_ledger(claim["run"])
+                made = answer.held and held.open_ledger(claim["run"], module.params["names"])
             else:
                 answer = look(claim["run"])
     except held.NotKept as error:

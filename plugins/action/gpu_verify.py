@@ -9,6 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of, value_in
+from ansible_collections.gpuwright.node.plugins.plugin_utils.nothing_to_do import wanted_stamp
 from ansible_collections.gpuwright.node.plugins.plugin_utils.operator_run import own_claim
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.kept_report import keep_report
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
@@ -54,7 +55,7 @@ class ActionModule(ActionBase):
 
     def _answer(self, host: str, variables: dict[str, Any]) -> dict[str, Any]:
         """The module's answer, with the lock of the host where that is asked for and no role of this run has it."""
-        options = dict(self._task.args)
+        options = {**self._task.args, "stamp": wanted_stamp(variables)}
         wanted, own = options.pop("hold", None), (facts_of(variables).get("gpu_node_lock") or {}).get("run")
         if wanted and not own and self._task.check_mode:
             # Who only looks is told who works there.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a host's variables, read the host, decide its plan, and find out which roles have nothing to do: one task."""
+"""Check a host's variables, read the host, decide its plan, and find out whether it has nothing to do: one task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.gpuwright.node.plugins.module_utils.host.os_family import PYTHONS
 from ansible_collections.gpuwright.node.plugins.plugin_utils import preflight_rows as rows_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.use import found_in_bundle
-from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.decision import decided
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import (
     facts_of,
     is_of_another_run,
@@ -26,6 +25,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import 
     value_in,
     without_ours,
 )
+from ansible_collections.gpuwright.node.plugins.plugin_utils.nothing_to_do import decided
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.matrix import SHIPPED
 from ansible_collections.gpuwright.node.plugins.plugin_utils.planning import asked, planned
 from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.rules import problems_by_roles
@@ -144,7 +144,7 @@ class ActionModule(ActionBase):
         return self._known if origin != "default" else {**self._known, OF_HOST: [*PYTHONS, *pythons]}
 
     def _decide(self) -> None:
-        """The plan, what a bundle has for it, and which roles have nothing to do."""
+        """The plan, what a bundle has for it, and whether the host has nothing to do."""
         node = plain(self._facts["gpu_node"])
         node |= plain(self._asked.circumstances(self._is("preflight_judges_only")) | self._asked.hardware(node))
         pins, locks, setting = plain(self._asked.pins()), self._asked.locks(), self._asked.setting
@@ -176,7 +176,7 @@ class ActionModule(ActionBase):
 
     def _ready(self) -> bool:
         """Whether a verification needs nothing before it; to wait for work on cards to end is something."""
-        if "verify" not in (self._facts.get("gpu_node_settled") or {}).get("roles", ()):
+        if not (self._facts.get("gpu_node_settled") or {}).get("all"):
             return False
         return self._asked.setting("gpuwright_busy") != "wait" or self._asked.setting("verify_smoke_device") != "cuda"
 

@@ -10,6 +10,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_message
 from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.rules import wrong_takeover
 
@@ -126,6 +127,8 @@ class ActionModule(ActionBase):
 
     def _ask(self, claim: dict[str, Any], state: str, replaces: str, task_vars: dict[str, Any]) -> dict[str, Any]:
         arguments = {"state": state, "claim": claim, "replaces": replaces}
+        if names := (facts_of(task_vars).get("gpu_node_settled") or {}).get("names"):
+            arguments["names"] = names
         return self._execute_module("gpuwright.node.operator_lock", arguments, task_vars=task_vars)
 
     def _insist(

@@ -12,8 +12,8 @@ description:
     of them or names one that does not exist, a tag that no play knows, and an extra
     variable that is internal to a role.
   - C(--syntax-check) needs no host, so it stops on nothing.
-  - With a layer, only the hosts on which one of its roles has something to do, as the role preflight has found in an
-    earlier play of the run; with C(preflight), only those that no play of the run has read before, with C(closer)
+  - With a layer, only the hosts that have something to do, as the role preflight has found in an earlier play of the
+    run; with C(preflight), only those that no play of the run has read before, with C(closer)
     those that are to be looked at more closely, with C(ready) those that something has to be made ready on before they
     are verified, with C(verify) those that are not left out, and with C(verdict) those that did not pass. Where there
     is none, the play has no hosts, which is no error. Where
@@ -39,7 +39,6 @@ _raw:
 """
 
 import difflib
-import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -160,7 +159,7 @@ def hosts_of(layer: str, hosts: list[str], variables: Mapping[str, Any]) -> list
     # The page alone (--tags report) is made from saved reports, for which no host is contacted.
     if layer in OF_HOSTS and not set(variables.get("ansible_run_tags", [])) - set(PARTS):
         return []
-    chosen = OF_HOSTS.get(layer, functools.partial(has_something_to_do, layer))
+    chosen = OF_HOSTS.get(layer, has_something_to_do)
     some = [name for name in hosts if chosen(known[name])]
     return some if layer == "preflight" else with_another(some, hosts)
 
@@ -195,9 +194,9 @@ def has_not_passed(known: Mapping[str, Any]) -> bool:
     return LEFT_OUT not in known and facts_of(known).get("gpu_node_verdict", {"verdict": ""})["verdict"] not in PASSED
 
 
-def has_something_to_do(layer: str, known: Mapping[str, Any]) -> bool:
-    """Whether a role of the layer has something to do on the host, or that is not known."""
-    return bool(set(LAYERS[layer]) - set((facts_of(known).get("gpu_node_settled") or {}).get("roles", ())))
+def has_something_to_do(known: Mapping[str, Any]) -> bool:
+    """Whether the roles of the layers have something to do on the host, or that is not known."""
+    return not (facts_of(known).get("gpu_node_settled") or {}).get("all")
 
 
 # Which hosts the plays are for that are no layer's; a host of which nothing is known is among them.

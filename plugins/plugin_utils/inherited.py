@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from ansible.plugins.loader import filter_loader, lookup_loader, test_loader
 
-from .entering import inputs
+from . import nothing_to_do
 from .role_options import defaults
 
 # Those that the roles preflight and verify call on every host. The first filter that is asked for has Ansible load all
 # the files of its own, too.
-LOOKUPS = ("setting", "settled", "this_run")
+LOOKUPS = ("setting", "this_run")
 FILTERS = ("common_problems", "preflight_remarks", "variable_problems")
 
 
 def load() -> None:
     """Find the plug-ins, read the roles' defaults, take the checksums of their code; a second time costs nothing."""
     defaults()
-    inputs.prepare()
+    nothing_to_do.prepare()
     for name in LOOKUPS:
         lookup_loader.get(f"gpuwright.node.{name}", class_only=True)
     for name in FILTERS:

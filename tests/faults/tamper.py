@@ -1,7 +1,7 @@
-"""On the node: change each thing that a role looked at in every way there is, and ask whether the record shows it.
+"""On the node: change each thing that the stamp is made of in every way there is, and whether a probe sees it.
 
-Prints {found: [{roles, what, seen, mended}], changed}: `changed` are the roles whose things differ at the end, where
-all has been put back.
+Prints {found: [{what, seen, mended}], left}: `mended` is whether nothing but a tree differs once it is put back, and
+`left` what differs at the end.
 """
 
 import json
@@ -10,14 +10,16 @@ import shutil
 import subprocess
 import sys
 
-# The folder that holds the package gpuwright, whose part `settled` no node keeps.
+# The folder that holds the package gpuwright, whose part `first_record` no node keeps.
 sys.path.insert(0, sys.argv[1])
-from gpuwright.settled.record import PATH, read_settled
-from gpuwright.settled.watch import look
+from gpuwright.first_record import effective, places
+from gpuwright.first_record.look import read_files
+from gpuwright.first_record.stamp import STAMP, read_stamp
 
-with open(PATH) as record:
-    RECORD = json.load(record)["roles"]
 BESIDE = "/var/tmp/of-a-tamper-test"
+# Without these, the programs that look could not work themselves.
+NEEDED = ("/etc/gpuwright",)
+RUNNING = ("gpuwright-check.timer", "gpuwright-check.path")
 
 
 def content(path):
@@ -39,7 +41,7 @@ def owner(path):
 
 
 def gone(path):
-    shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+    os.unlink(path)
 
 
 def elsewhere(path):
@@ -52,114 +54,98 @@ def broken(path):
     os.symlink("/nowhere", path)
 
 
-def more(path):
-    with open(os.path.join(path, "of-nobody"), "w"):
-        pass
+def ways(path):
+    if os.path.islink(path):
+        return [elsewhere, broken, gone, owner]
+    if os.path.isdir(path):
+        return [mode, owner]
+    return [content, mode, owner, gone, elsewhere] + ([empty] if os.path.getsize(path) else [])
 
 
-def first_file(folder):
-    """The first file below the folder that is no product of Python."""
-    for place, _folders, files in sorted(os.walk(folder)):
-        for name in sorted(files):
-            if not os.path.islink(os.path.join(place, name)) and "__pycache__" not in place:
-                return os.path.join(place, name)
-    raise OSError("no file below %s" % folder)
+def paths():
+    """All files, folders and links that roles ask for, and one file of each tree."""
+    with open(STAMP) as file:
+        named = [name for name in json.load(file)["names"] if name.startswith("/")]
+    found = {path for path in read_files("/") if places.is_wanted(path)}
+    found |= {path for path in [*named, *places.NAMED, *effective.tuned_files("/")] if os.path.lexists(path)}
+    # Programs of packages, which rpm looks after, are too large to be copied here and there.
+    found = {path for path in found if not (os.path.isfile(path) and os.path.getsize(path) > 1024 * 1024)}
+    for tree in places.STAMPED_TREES:
+        found |= set(first_of(tree))
+    return sorted(found)
 
 
-def deep(path):
-    content(first_file(path))
-
-
-def created(path):
-    with open(path, "w"):
-        pass
-
-
-def ways(kind, path):
-    if kind in ("file", "folder", "tree"):
-        if not os.path.lexists(path):
-            return [created]
-        if os.path.islink(path):
-            return [elsewhere, broken, gone, owner]
-        if os.path.isdir(path):
-            return [mode, owner] + ([more, deep] if kind == "tree" else [])
-        return [content, empty, mode, owner, gone, elsewhere]
-    return []
-
-
-# Without these, the programs that look could not work themselves.
-NEEDED = ("/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow")
-
-
-def rows():
-    """(thing, way) for each thing that any role looked at."""
-    things = {(kind, name) for role in RECORD.values() for kind, name, _text in role["seen"]}
-    for kind, name in sorted(things):
-        for way in ways(kind, name):
-            if name not in NEEDED or way in (mode, owner):
-                yield (kind, name), way
-        if kind in ("unit", "active"):
-            yield (kind, name), None
+def first_of(tree):
+    """The first file, and the first folder and link, below a tree."""
+    wanted = {os.path.isfile: 1, os.path.isdir: 1, os.path.islink: 1}
+    for place, folders, files in sorted(os.walk(tree)):
+        for path in sorted(os.path.join(place, name) for name in [*folders, *files]):
+            for kind in list(wanted):
+                if kind(path) and "__pycache__" not in path and (kind is os.path.islink or not os.path.islink(path)):
+                    wanted.pop(kind)
+                    yield path
 
 
 def run(*words):
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def tamper_unit(thing):
-    """Disabled or stopped, and back."""
-    change, back = ("disable", "enable") if thing[0] == "unit" else ("stop", "start")
-    run("systemctl", change, thing[1])
-    try:
-        return look([thing])[thing]
-    finally:
-        run("systemctl", back, thing[1])
-
-
-def tamper(thing, way):
-    """What is seen of the thing while it is changed."""
-    path = thing[1]
-    before = os.lstat(path) if os.path.lexists(path) else None
-    place = first_file(path) if way is deep else path
+def tampered(path, way):
+    """What differs while the path is changed; then it is put back."""
+    before = os.lstat(path)
     # A folder's own mode and owner are put back as such; a copy of all that is below would not be the same.
-    copied = before is not None and (way is deep or os.path.islink(path) or not os.path.isdir(path))
+    copied = os.path.islink(path) or not os.path.isdir(path)
     if copied:
-        run("cp", "-a", place, BESIDE)
+        run("cp", "-a", path, BESIDE)
     try:
         way(path)
-        return look([thing])[thing]
+        return read_stamp()["changed"]
     finally:
-        if way is more:
-            os.unlink(os.path.join(path, "of-nobody"))
-        elif before is None:
-            os.unlink(path)
-        elif copied:
-            if os.path.lexists(place):
-                os.unlink(place)
-            run("mv", BESIDE, place)
+        if copied:
+            if os.path.lexists(path):
+                os.unlink(path)
+            run("mv", BESIDE, path)
         else:
             os.lchown(path, before.st_uid, before.st_gid)
             os.chmod(path, before.st_mode & 0o7777)
 
 
+def switched():
+    """(what, the command, and the one that undoes it) of units, accounts and settings."""
+    for unit in (
+        "gpuwright-devices.service",
+        "gpuwright-check.timer",
+        "gpuwright-check.path",
+        "nvidia-persistenced.service",
+    ):
+        yield unit + " disabled", ["systemctl", "disable", unit], ["systemctl", "enable", unit]
+    for unit in RUNNING:
+        yield unit + " stopped", ["systemctl", "stop", unit], ["systemctl", "start", unit]
+    masked = ["systemctl", "--runtime", "mask", "gpuwright-check.timer"]
+    yield "a timer masked", masked, ["systemctl", "--runtime", "unmask", "gpuwright-check.timer"]
+    yield "another shell", ["usermod", "-s", "/bin/bash", "trainer"], ["usermod", "-s", "/sbin/nologin", "trainer"]
+    yield "unlocked", ["usermod", "-p", "x", "trainer"], ["usermod", "-p", "!", "trainer"]
+    yield "another group", ["usermod", "-aG", "users", "trainer"], ["gpasswd", "-d", "trainer", "users"]
+
+
 def main():
     found = []
-    for thing, way in rows():
-        seen = tamper(thing, way) if way else tamper_unit(thing)
-        roles = [name for name, role in RECORD.items() if list(thing) in [each[:2] for each in role["seen"]]]
-        recorded = [each[2] for role in RECORD.values() for each in role["seen"] if tuple(each[:2]) == thing]
-        now = look([thing])[thing]
-        found.append(
-            {
-                "roles": roles,
-                "what": "%s %s: %s" % (thing + (way.__name__ if way else "other state",)),
-                "seen": seen not in recorded,
-                # A tree is compared by times, too, so a file that was put back is another one.
-                "mended": now in recorded or thing[0] == "tree",
-            }
-        )
-    changed = {name for name, role in read_settled().items() if role["changed"]}
-    print(json.dumps({"found": found, "changed": sorted(changed)}))
+    for path in paths():
+        for way in ways(path):
+            if path in NEEDED and way is owner:
+                continue
+            seen = tampered(path, way)
+            # A tree is compared by times, too, so a file that was put back is another one.
+            mended = read_stamp()["changed"] in ([], ["trees"])
+            found.append({"what": "%s: %s" % (path, way.__name__), "seen": bool(seen), "mended": mended})
+    trees = read_stamp()["changed"]
+    for what, change, back in switched():
+        run(*change)
+        seen = read_stamp()["changed"]
+        run(*back)
+        found.append({"what": what, "seen": seen != trees, "mended": read_stamp()["changed"] == trees})
+    shutil.rmtree(BESIDE, ignore_errors=True)
+    print(json.dumps({"found": found, "left": read_stamp()["changed"]}))
 
 
 if __name__ == "__main__":

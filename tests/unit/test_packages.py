@@ -167,7 +167,7 @@ def test_few_files_have_a_name_that_fits_any() -> None:
     """A check's file may, since it is named by the check's id; `host/files.py` has the name by which all know it."""
     general = ("files", "record", "utils", "helpers", "common", "misc", "tools")
     named = {name for name in MODULES if name.rpartition(".")[2] in general and not name.startswith("checks.")}
-    assert named == {"host.files", "operator.record", "settled.record"}
+    assert named == {"host.files", "operator.record"}
 
 
 def test_the_id_of_a_check_says_where_it_is() -> None:

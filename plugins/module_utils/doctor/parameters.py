@@ -16,7 +16,7 @@ SPEC: Dict[str, Dict[str, Any]] = {
     "level": {"type": "str", "choices": ["quick", "standard", "deep"], "default": "standard"},
     "simulated": {"type": "str", "default": ""},
     "nvidia_smi_timeout": {"type": "float", "default": 30},
-    "settled": {"type": "dict", "default": {}},
+    "stamp": {"type": "dict"},
     "hold": {"type": "str"},
     "claim": {"type": "dict"},
 }

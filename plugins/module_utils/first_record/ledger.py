@@ -9,7 +9,7 @@ toolkit alone makes, and packages that nobody installed by hand.
 
 import json
 import os
-from typing import Any, Callable, Collection, Dict, List, Mapping, Optional
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional
 
 from ..host.files import below, names_in
 from ..host.os_family import read_family
@@ -41,6 +41,10 @@ class Damaged(ValueError):
     """What cannot be read, and what to do."""
 
 
+class Newer(Damaged):
+    """A later version of the toolkit has written it."""
+
+
 def load(path: str, root: str = "/") -> Optional[Dict[str, Any]]:
     """The record or the ledger; None if there is none. OSError; `Damaged` if it cannot be understood."""
     try:
@@ -50,7 +54,14 @@ def load(path: str, root: str = "/") -> Optional[Dict[str, Any]]:
         return None
     except (ValueError, RecursionError) as error:
         raise Damaged(damage(path, error))
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if type(schema) is int and schema > SCHEMA:
+        raise Newer(
+            f"{path} is of schema {schema}: a later version of this toolkit has changed this node, and this one, which "
+            f"knows schema {SCHEMA}, does not know what it did. Nothing was changed. Run this from a controller with "
+            "that version, or a later one"
+        )
+    if type(schema) is not int or schema != SCHEMA:
         raise Damaged(damage(path, f"expected a record of schema {SCHEMA}"))
     return found
 
@@ -99,9 +110,16 @@ def new_ledger(record: Mapping[str, Any]) -> Dict[str, Any]:
     return {"schema": SCHEMA, "run": "", "before": None, "after": None, "ours": ours, "foreign": {}}
 
 
-def begin(run: str, root: str = "/", look: Look = look, by_hand: ByHand = installed_by_hand) -> bool:
+def begin(
+    run: str,
+    root: str = "/",
+    look: Look = look,
+    by_hand: ByHand = installed_by_hand,
+    names: Optional[Iterable[str]] = None,
+) -> bool:
     """With the lock of `run`: make the record if there is none (True), and remember from where this run starts.
 
+    names  what variables name, where this run may have nothing to do and has to see that: a wide look
     OSError, `Damaged`: then nothing has changed, and the run must not go on.
     """
     new = not os.path.lexists(below(root, RECORD))
@@ -115,7 +133,7 @@ def begin(run: str, root: str = "/", look: Look = look, by_hand: ByHand = instal
     elif ledger["run"] == run:
         return False
     else:
-        now = look(read_family(root), root, ledger["after"] or ledger["before"])
+        now = look(read_family(root), root, ledger["after"] or ledger["before"], **_wide(names))
         if ledger["run"]:
             names = by_hand(read_family(root), root)
             attribute(ledger, ledger["before"], only_own(ledger["before"], now, names, ledger.get("taken", ())))
@@ -138,10 +156,14 @@ def end(run: str, root: str = "/", look: Look = look) -> None:
     ledger = load(LEDGER, root)
     if ledger is None or ledger["run"] != run:
         return
-    now = look(read_family(root), root, ledger["before"])
+    now = look(read_family(root), root, ledger["before"], **_wide(ledger["before"].get("names")))
     attribute(ledger, ledger["before"], now)
     ledger.update(run="", before=None, after=now)
     save(LEDGER, ledger, root)
+
+
+def _wide(names: Optional[Iterable[str]]) -> Dict[str, Any]:
+    return {} if names is None else {"names": list(names)}
 
 
 def attribute(ledger: Dict[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's state as data: a line for each file, package and account that a run of the toolkit may change.
+"""A node's state as data: a line for each file, package, account, unit and setting that the toolkit may change.
 
 A file's line has kind, mode, owner and hash, or the target of a link; contents are read only for the first record.
 """
@@ -9,12 +9,12 @@ import hashlib
 import os
 import stat
 import zlib
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional
 
 from ..host.files import below, read_text
 from ..packages.installed import PACKAGE_FILES
 from ..packages.listing import installed
-from . import places
+from . import effective, places
 
 # Configuration is small; of a larger file only the hash is kept, and it cannot be put back.
 CONTENT_BYTES = 1024 * 1024
@@ -25,21 +25,50 @@ Listing = Callable[[str], Dict[str, str]]
 
 
 def look(
-    family: str, root: str = "/", known: Optional[Mapping[str, Any]] = None, listing: Listing = installed
+    family: str,
+    root: str = "/",
+    known: Optional[Mapping[str, Any]] = None,
+    listing: Listing = installed,
+    names: Optional[Iterable[str]] = None,
+    run: effective.RunProgram = effective.run_bounded,
 ) -> Dict[str, Any]:
-    """`{files, packages, users, groups, stamp}`; OSError.
+    """`{files, packages, users, groups, stamp}`, and with `names` these and what is in force (`look_wide`); OSError.
 
     known  an earlier look: its packages are taken where the package manager's records have not changed since
+    names  accounts and absolute paths that the values of variables name
     """
     stamp = package_stamp(root)
     same = known is not None and known.get("stamp") == stamp
     packages = known["packages"] if known is not None and same else listing(family)
+    files = read_files(root)
+    wide: Dict[str, Any] = {} if names is None else dict(look_wide(root, files, names, run), names=sorted(names))
     return {
-        "files": read_files(root),
+        **wide,
+        "files": files,
         "packages": packages,
         "users": read_accounts(root, "/etc/passwd", (2, 3, 4, 5, 6)),
         "groups": read_accounts(root, "/etc/group", (2, 3)),
         "stamp": stamp,
+    }
+
+
+def look_wide(
+    root: str, files: Iterable[str], names: Iterable[str], run: effective.RunProgram = effective.run_bounded
+) -> Dict[str, Dict[str, str]]:
+    """`{units, settings, accounts, trees, named, links}`, a line each; OSError.
+
+    named  of paths that variables name, and of files that host_tuning wrote: some lie where no look goes
+    links  owners of the links among the files that roles ask for
+    """
+    paths = sorted({name for name in names if name.startswith("/")} | {*effective.tuned_files(root), *places.NAMED})
+    wanted = [path for path in files if places.is_wanted(path) and os.path.islink(below(root, path))]
+    return {
+        "units": effective.read_units(root, effective.tuned_units(root), run),
+        "settings": effective.read_settings(root),
+        "accounts": effective.read_accounts_of(root, [name for name in names if not name.startswith("/")]),
+        "trees": effective.read_trees(root),
+        "named": {path: effective.line_named(root, path) for path in paths},
+        "links": {path: effective.owner_of(root, path) for path in wanted},
     }
 
 

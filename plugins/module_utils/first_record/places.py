@@ -75,6 +75,21 @@ FILES = (
 # Folders that are the toolkit's alone, with all that is in them: they are removed and never put back.
 # The last is made by systemd, for the code that training compiles.
 OWN_TREES = ("/usr/local/lib/gpuwright", "/opt/gpuwright/venvs", "/var/cache/gpuwright-training")
+# Those of them that roles keep as they are, and the folder of the wheels of cuDNN beside the environments.
+STAMPED_TREES = ("/usr/local/lib/gpuwright", "/opt/gpuwright/venvs", "/opt/gpuwright/cudnn")
+# Paths where no look goes, and that a role asks for: the first is there on every node, the others where GPUs are for
+# containers.
+NAMED = (FOLDER, "/var/run/cdi/nvidia.yaml", "/usr/bin/podman", "/usr/bin/dockerd")
+UNIT = re.compile(r"[^/]+\.(service|timer|path|socket|mount)")
+# Units of packages that roles switch on or off.
+UNITS = (
+    "nvidia-cdi-refresh.path",
+    "nvidia-cdi-refresh.service",
+    "nvidia-dcgm-exporter.service",
+    "nvidia-dcgm.service",
+    "nvidia-fabricmanager.service",
+    "nvidia-persistenced.service",
+)
 # Files in FOLDER are its records, which go last.
 OWN_NAME = re.compile(r".*gpuwright.*|gpu-(run|job|doctor|tune)|(train-gan|gpu-job)@.*")
 # Files that roles write under names which the distribution or NVIDIA gives them.
@@ -86,6 +101,13 @@ SHARED = re.compile(
     r"|/etc/dkms(/.*)?|/etc/kernel/[a-z_]+\.d(/dkms)?|/etc/modprobe\.d/(dkms|nvidia).*|/usr/local/cuda[^/]*"
     r"|/etc/docker/daemon\.json|/etc/(subuid|subgid)|/var/lib/systemd/linger(/.*)?|/etc/alternatives/.*"
     r"|/var/lib/dkms(/mok\.(key|pub))?|/srv/gan(/data|/runs)?|/var/lib/node_exporter(/textfile_collector)?"
+)
+# What else no role asks for as a whole: of these, entries of an account, or a file that a role's package brings.
+OF_OTHERS = re.compile(r"/etc/alternatives/(?!cuda).*|/etc/sub[ug]id|/var/lib/systemd/linger(/.*)?|/var/lib/dkms(/.*)?")
+# What dnf and apt read as their sources: roles take over those that name the toolkit's repositories.
+SOURCES = re.compile(
+    r"/etc/(yum\.repos\.d|yum/repos\.d|distro\.repos\.d)/[^/]+\.repo|/etc/dnf/dnf\.conf"
+    r"|/etc/apt/(sources\.list|sources\.list\.d/[^/]+\.(list|sources))"
 )
 # Made by the system itself, by every start or by every program that touches the folder.
 PASSING = re.compile(
@@ -101,6 +123,13 @@ KEPT_BY_PACKAGES = (".rpmsave", ".rpmnew", ".rpmorig", ".dpkg-old", ".dpkg-new",
 def is_own(path: str) -> bool:
     """Whether the toolkit alone makes a file of that name: one of its folders, or its name in it."""
     return any(OWN_NAME.fullmatch(part) for part in path.split("/"))
+
+
+def is_wanted(path: str) -> bool:
+    """Whether a role may ask for a file of that name: what else changes decides nothing of a run."""
+    if OF_OTHERS.fullmatch(path):
+        return False
+    return is_own(path) or bool(SHARED.fullmatch(path)) or bool(SOURCES.fullmatch(path))
 
 
 def is_passing(path: str) -> bool:

@@ -2,7 +2,6 @@
 """The steps of an uninstallation on the node: what is to be done, files and accounts, and the end with its answer."""
 
 import os
-import re
 import shutil
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
@@ -13,7 +12,7 @@ from ..packages.listing import owners, removable
 from .compare import STAYS, Row, compare, own_trees, packages_of, to_do
 from .ledger import LEDGER, RECORD, attribute, load, make_record, new_ledger
 from .look import look
-from .places import FOLDER
+from .places import FOLDER, UNIT
 from .restore import NotDone, RunProgram, remove_accounts, remove_trees, restore_files
 from .stays import with_needed, with_used
 from .taken import forget, rows_elsewhere, with_taken
@@ -21,7 +20,6 @@ from .taken import forget, rows_elsewhere, with_taken
 __all__ = ["Found", "NotDone", "Tools", "describe", "find", "finish", "put_back", "units_of"]
 
 UNITS = "/etc/systemd/system/"
-UNIT = re.compile(r"[^/]+\.(service|timer|path|socket|mount)")
 SECONDS = 60
 
 

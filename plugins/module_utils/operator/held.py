@@ -2,7 +2,7 @@
 """What a run does with the lock of a host: take it, open the ledger of what it changes, close both again."""
 
 import contextlib
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -35,13 +35,19 @@ def kept() -> Iterator[None]:
         )
 
 
-def open_ledger(run: str) -> bool:
-    """With the lock, before anything changes; whether the first record was made. `NotKept`: the lock is free again."""
+def open_ledger(run: str, names: Optional[Iterable[str]] = None) -> bool:
+    """With the lock, before anything changes; whether the first record was made. `NotKept`: the lock is free again.
+
+    names  as for `ledger.begin`
+    """
     # Loaded late, since gpu_verify first lets its training begin.
     from ..first_record import ledger
 
     try:
-        return ledger.begin(run)
+        return ledger.begin(run, names=names)
+    except ledger.Newer as error:
+        _release(run)
+        raise NotKept(f"{error} [first_record.newer]")
     except ledger.Damaged as error:
         _release(run)
         raise NotKept(f"{error} [first_record.damaged]")

@@ -180,6 +180,8 @@ ROWS = (
            f"{LOCK}::test_without_a_first_record_nobody_gets_the_lock"),
     Proved("first_record.damaged", "a damaged first record", "half a file", NOTHING,
            f"{LOCK}::test_a_damaged_record_stops_a_run_before_it_changes_anything"),
+    Proved("first_record.newer", "a record of a later version of the toolkit", "an older controller", NOTHING,
+           f"{LOCK}::test_a_record_of_a_later_version_stops_a_run_before_it_changes_anything"),
     Proved("uninstall.left", "a node that is not back at its first record", "a package manager that removes nothing",
            "what is done stays done", f"{UNDONE}::test_what_is_still_left_ends_the_run_with_its_name"),
     Proved("uninstall.failed", "an account that cannot be removed", "userdel fails", "what is done stays done",

@@ -39,9 +39,9 @@ LAWFUL = (
         "the record of the bare node and of our runs: times",
     ),
     (
-        r"/var/lib/gpuwright/settled\.json",
+        r"/var/lib/gpuwright/stamp\.json",
         "all",
-        "roles that had nothing to do: written only after a run that changed nothing, with times of trees",
+        "the stamp of a node with nothing to do: written only after a run that changed nothing, with times of trees",
     ),
     (
         r"/var/lib/node_exporter/textfile_collector/gpuwright\.prom",

@@ -192,3 +192,36 @@ def test_a_record_that_was_begun_and_not_finished_is_made_anew_and_is_not_late(
         node.begin("run-1")
     monkeypatch.undo()
     assert node.begin("run-2") and node.record()["late"] == [] and node.ledger()["run"] == "run-2"
+
+
+@pytest.mark.parametrize("path", [LEDGER, RECORD])
+def test_a_record_of_a_later_version_is_refused_with_that_reason_and_left_alone(node: Node, path: str) -> None:
+    node.begin("run-1")
+    node.end("run-1")
+    file = node.root / path[1:]
+    text = file.read_text().replace('"schema":1', '"schema":2')
+    file.write_text(text)
+    with pytest.raises(ledger.Newer, match=r"schema 2: a later version .* which knows schema 1,.* Nothing was changed"):
+        ledger.load(path, str(node.root))
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("schema", ["true", '"2"', "null", "0", "1.5"])
+def test_what_is_no_schema_is_damage(node: Node, schema: str) -> None:
+    node.begin("run-1")
+    file = node.root / LEDGER[1:]
+    file.write_text(file.read_text().replace('"schema":1', f'"schema":{schema}'))
+    with pytest.raises(Damaged) as told:
+        ledger.load(LEDGER, str(node.root))
+    assert not isinstance(told.value, ledger.Newer)
+
+
+def test_a_node_of_an_earlier_version_is_read(node: Node) -> None:
+    """Its looks have no units, settings, accounts and trees."""
+    node.begin("run-1")
+    node.write(OURS, "nvidia_uvm")
+    node.end("run-1")
+    before = node.ours("files")
+    begin("run-2", str(node.root), node.look, lambda family, root: ())
+    end("run-2", str(node.root), node.look)
+    assert node.ours("files") == before and node.ledger()["foreign"] == {}

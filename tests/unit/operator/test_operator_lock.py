@@ -249,6 +249,16 @@ def test_a_damaged_record_stops_a_run_before_it_changes_anything(host: Host) -> 
     assert record["late"] == ["/var/lib/gpuwright/first-record.json.damaged"]
 
 
+def test_a_record_of_a_later_version_stops_a_run_before_it_changes_anything(host: Host) -> None:
+    host.play("a.yml", "true")
+    assert host.run("a.yml")[0] == 0
+    on_node(host, """sed -i 's/"schema":1/"schema":2/' /var/lib/gpuwright/changes.json""")
+    host.play("b.yml", "touch changed")
+    rc, said = host.run("b.yml")
+    assert rc != 0 and "a later version of this toolkit has changed this node" in said, said
+    assert "[first_record.newer]" in said and not (host.folder / "changed").exists() and not host.record()
+
+
 def verification(host: Host, name: str, launcher: str, *more: str) -> None:
     """A playbook whose only task on nodes is a verification, as on a finished node; its training is a shell script."""
     script = host.folder / f"{name}.sh"

@@ -124,9 +124,7 @@ NOTHING_TO_DO = """
     - ansible.builtin.set_fact:
         cacheable: true
         gpu_node_plan: {}
-        gpu_node_settled:
-          roles: "{{ settled | split(',') }}"
-          inputs: {framework_pytorch: x, model_trainer: x, verify: x}
+        gpu_node_settled: {all: "{{ settled }}"}
 - hosts: "{{ query('gpuwright.node.gpu_nodes', layer='framework') }}"
   gather_facts: false
   vars: {preflight_layer: framework}
@@ -148,10 +146,10 @@ NOTHING_TO_DO = """
 """
 
 
-def run_layers(folder: Path, settled: list[str], fails: Sequence[str] = ()) -> tuple[int, str, str]:
-    """Exit status, screen and log of the plays above on two hosts on which these roles have nothing to do."""
+def run_layers(folder: Path, settled: list[bool], fails: Sequence[str] = ()) -> tuple[int, str, str]:
+    """Exit status, screen and log of the plays above on two hosts that have nothing to do, or have."""
     (folder / "play.yml").write_text(NOTHING_TO_DO)
-    hosts = {name: {"settled": roles, "fails": list(fails)} for name, roles in zip(TWO, settled, strict=True)}
+    hosts = {name: {"settled": nothing, "fails": list(fails)} for name, nothing in zip(TWO, settled, strict=True)}
     (folder / "inventory.yml").write_text(json.dumps({"gpu_nodes": {"hosts": hosts}}))
     command = [str(PLAYBOOK), "-i", str(folder / "inventory.yml"), str(folder / "play.yml")]
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "GPUWRIGHT_LOG_FOLDER": str(folder / "logs")}
@@ -160,21 +158,16 @@ def run_layers(folder: Path, settled: list[str], fails: Sequence[str] = ()) -> t
 
 
 @pytest.mark.parametrize(
-    ("settled", "framework", "model"),
-    [
-        (["", ""], ["a5-01", "a5-02"], ["a5-01", "a5-02"]),
-        (["framework_pytorch", ""], ["a5-02"], ["a5-01", "a5-02"]),
-        (["framework_pytorch,model_trainer", "framework_pytorch"], [], ["a5-02"]),
-        (["framework_pytorch,model_trainer"] * 2, [], []),
-    ],
+    ("settled", "entered"),
+    [([False, False], ["a5-01", "a5-02"]), ([True, False], ["a5-02"]), ([True, True], [])],
 )
-def test_a_layer_is_for_the_hosts_on_which_it_has_something_to_do(
-    tmp_path: Path, settled: list[str], framework: list[str], model: list[str]
+def test_a_layer_is_for_the_hosts_that_have_something_to_do(
+    tmp_path: Path, settled: list[bool], entered: list[str]
 ) -> None:
     status, said, log = run_layers(tmp_path, settled)
     assert status == 0, said
-    assert [name for name in TWO if f"entered on {name}" in log] == framework
-    assert [name for name in TWO if f"model on {name}" in log] == model
+    assert [name for name in TWO if f"entered on {name}" in log] == entered
+    assert [name for name in TWO if f"model on {name}" in log] == entered
     assert [name for name in TWO if f"verified {name}" in log] == list(TWO)
     # That a layer has nothing to do is no news, and no warning.
     assert "no hosts matched" not in said and "WARNING" not in said
@@ -182,14 +175,14 @@ def test_a_layer_is_for_the_hosts_on_which_it_has_something_to_do(
 
 def test_a_host_that_fails_where_no_other_has_anything_to_do_ends_no_other(tmp_path: Path) -> None:
     """Ansible ends a run where all hosts of a play have failed."""
-    status, said, log = run_layers(tmp_path, ["framework_pytorch,model_trainer", ""], fails=["a5-02"])
+    status, said, log = run_layers(tmp_path, [True, False], fails=["a5-02"])
     assert status == 2 and "entered on a5-02" in log and "entered on a5-01" not in log, said
     assert "verified a5-01" in log and "verified a5-02" not in log
 
 
 def test_a_host_of_which_nothing_is_known_has_something_to_do() -> None:
-    roles = {"roles": ["model_trainer"]}
-    known: dict[str, Any] = {"a": {"gpu_node_settled": roles}, "b": {}, "c": {"gpu_node_settled": None}}
+    nothing = {"all": True}
+    known: dict[str, Any] = {"a": {"gpu_node_settled": nothing}, "b": {}, "c": {"gpu_node_settled": None}}
     variables = {"hostvars": {name: as_facts(facts) for name, facts in known.items()}}
     assert LOOKUP.hosts_of("model", ["a", "b", "c", "d"], variables) == ["b", "c", "d", "a"]
 

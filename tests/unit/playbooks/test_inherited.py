@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.inputs import SETTLING
 from ansible_collections.gpuwright.node.plugins.plugin_utils.inherited import LOOKUPS
 from conftest import REPOSITORY
 
@@ -18,15 +17,14 @@ from ansible.plugins.loader import filter_loader, test_loader
 def seen(names):
     there = [name for name in names if f"{plugins}." + name in sys.modules]
     options = sys.modules.get("{plugins}.plugin_utils.role_options")
-    inputs = sys.modules.get("{plugins}.plugin_utils.entering.inputs")
+    inputs = sys.modules.get("{plugins}.plugin_utils.nothing_to_do")
     read = options.defaults.cache_info().currsize if options else 0
     known = [len(loader._cached_non_collection_wrappers) for loader in (filter_loader, test_loader)]
     taken = inputs.code.cache_info().currsize if inputs else 0
     if inputs:
         # As every worker calls them; what is asked for in another way would be worked out by each anew.
         sys.modules["{plugins}.plugin_utils.variables.rules"].problems_by_roles({{}}, ["preflight"])
-        for role in inputs.SETTLING:
-            inputs.checksum(role, lambda name: "", {{}}, {{}})
+        inputs.question_of(lambda name: "", {{}}, {{}})
         again = inputs.code.cache_info().misses - taken, inputs.role_specs.cache_info().misses - 1
         assert again == (0, 0), again
     return f"{{len(there)}} loaded, filters {{min(known) > 0}}, defaults read {{read}} times, {{taken}} checksums"
@@ -51,7 +49,7 @@ NAMES = [*(f"lookup.{name}" for name in LOOKUPS), "filter.variables", "filter.pr
     [
         (
             "{{ lookup('gpuwright.node.gpu_nodes') }}",
-            f"{len(NAMES)} loaded, filters True, defaults read 1 times, {len(SETTLING)} checksums",
+            f"{len(NAMES)} loaded, filters True, defaults read 1 times, 1 checksums",
         ),
         ("gpu_nodes", "0 loaded, filters False, defaults read 0 times, 0 checksums"),
     ],

@@ -13,8 +13,8 @@ from ansible.playbook.task import Task
 from ansible.template import Templar
 from ansible_collections.gpuwright.node.plugins.action import host_plan
 from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.listing import BundleError
-from ansible_collections.gpuwright.node.plugins.plugin_utils.entering.inputs import SETTLING
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import this_run
+from ansible_collections.gpuwright.node.plugins.plugin_utils.nothing_to_do import SETTLING
 from ansible_collections.gpuwright.node.plugins.plugin_utils.role_options import defaults
 from test_plan_questions import make_host
 
@@ -75,8 +75,10 @@ def test_one_task_has_the_host_its_plan_and_what_has_nothing_to_do() -> None:
     assert action.asked_of_node == ["true", ("gpuwright.node.gpu_probe", options)]
     facts = result["ansible_facts"]
     assert set(facts) == {"gpu_node", "gpu_node_plan", "gpu_node_settled", "gpu_node_preflight"}
-    assert set(facts["gpu_node_settled"]["inputs"]) == set(SETTLING) and "settled" not in facts["gpu_node"]
-    # No role has anything to do by a record, so the host is looked at more closely.
+    decision = facts["gpu_node_settled"]
+    assert not decision["all"] and decision["roles"] == [] and "settled" not in facts["gpu_node"]
+    assert "/srv/gan/runs" in decision["names"] and "trainer" in decision["names"]
+    # There is no stamp of an earlier run, so the host is looked at more closely.
     assert found(result) == {"variables": [], "rows": [], "finished": False, "ready": False, "run": this_run()}
     # How Ansible counts what ran on the node, and what it warns of.
     assert result["invocation"] == {"module_args": {}} and result["warnings"] == ["w"] and not result["changed"]
@@ -126,10 +128,35 @@ def test_what_a_bundle_has_for_the_plan_decides_what_is_settled(monkeypatch: pyt
     facts = ask(**bundle)[0]["ansible_facts"]
     assert questions == [("/media", "SHA256:x", "a5-01", asked) for asked in ({}, {"plan": 1})]
     assert facts["gpu_node_bundle"] == {"variables": {"framework_pytorch_wheelhouse": "/wheels"}}
-    plain = ask()[0]["ansible_facts"]["gpu_node_settled"]["inputs"]
-    differ = {name for name, text in facts["gpu_node_settled"]["inputs"].items() if plain[name] != text}
-    # The trainer is installed from the same wheels, and the verification keeps the address.
-    assert differ == {"framework_pytorch", "model_trainer", "verify"}
+    assert facts["gpu_node_settled"]["inputs"] != ask()[0]["ansible_facts"]["gpu_node_settled"]["inputs"]
+
+
+PASSED = {"last_verdict": {"verdict": "PASS", "time": "2026-01-05T10:00:00Z"}}
+
+
+@pytest.mark.parametrize(
+    ("variables", "settled"),
+    [
+        ({}, True),
+        ({"gpuwright_full": False}, True),
+        ({"gpuwright_full": "off"}, True),
+        ({"gpuwright_full": True}, False),
+        # As -e gpuwright_full=on and an inventory may say it.
+        ({"gpuwright_full": "on"}, False),
+        ({"gpuwright_full": "{{ asked }}", "asked": "y"}, False),
+        ({"ansible_check_mode": True}, False),
+        ({"model_trainer_runs_dir": "/data/runs"}, False),
+    ],
+)
+def test_a_host_with_the_stamp_of_the_same_question_has_nothing_to_do(variables: dict[str, Any], settled: bool) -> None:
+    asked = ask(probed(**PASSED))[0]["ansible_facts"]["gpu_node_settled"]
+    answer = probed(**PASSED, settled={"inputs": asked["inputs"], "changed": []})
+    result = ask(answer, **variables)[0]
+    decision = result["ansible_facts"]["gpu_node_settled"]
+    assert decision["all"] is settled and decision["roles"] == (list(SETTLING) if settled else [])
+    assert found(result)["finished"] is settled
+    changed = ask(probed(**PASSED, settled={"inputs": asked["inputs"], "changed": ["units"]}), **variables)[0]
+    assert not changed["ansible_facts"]["gpu_node_settled"]["all"]
 
 
 def test_a_host_that_is_not_reached_ends_the_task_unless_one_stops_all() -> None:

@@ -86,6 +86,7 @@ MODULE_REFUSALS = {
         "first_record",
         "{} [first_record.damaged]",
     ): "by hand: a backup, or the file is moved away (test_operator_lock.py)",
+    ("first_record", "{} [first_record.newer]"): "by hand: a controller with that version (test_operator_lock.py)",
     ("first_record", "The node is not back"): "by hand: it names what could not be put back (test_undo.py)",
     ("planning", "conflict_message"): "test_plan_refusals.py sets what the refusal names",
     ("gpu_plan", "gpu_plan runs on the controller"): ARGUMENT,

@@ -77,7 +77,6 @@ PLAYS = {
         "kickstart/test_kickstart_playbook.py",
         "playbooks/test_gpu_nodes_lookup.py",
         "playbooks/test_any_folder.py",
-        "playbooks/test_packed_modules.py",
         "playbooks/test_scan_playbook.py",
         "playbooks/test_mixed_hosts.py",
         "playbooks/test_newer_controller.py",

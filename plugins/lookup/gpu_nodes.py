@@ -49,7 +49,7 @@ from ansible.errors import AnsibleLookupError
 from ansible.inventory.manager import InventoryManager
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.gpuwright.node.plugins.plugin_utils import inherited, packed_modules
+from ansible_collections.gpuwright.node.plugins.plugin_utils import inherited
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.layers import LAYERS
 from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import NOBODY, limit_problems, unknown_parts
@@ -143,7 +143,6 @@ class LookupModule(LookupBase):
             raise AnsibleLookupError("Nothing was done: " + "; ".join(found))
         # Every play asks for its hosts here, in the main process, before any worker is forked.
         inherited.load()
-        packed_modules.use()
         self.set_options(var_options=variables, direct=kwargs)
         layer = self.get_option("layer")
         left = hosts_of(layer, selected, variables) if layer else selected

@@ -24,7 +24,7 @@ WAYS = """## The ways
   verification either.
 * **stock role, mitogen**: the same role under mitogen 0.3.54 (`requirements.txt` beside it, with its hash).
 * **gpuwright**: `site.yml` of this checkout, with its plan, first record, lock, reboot, smoke test and verification.
-  Its first run begins with an empty `ANSIBLE_HOME`, so it packs each module, and later runs use what it kept.
+  Its first run begins with an empty `ANSIBLE_HOME`, so that nothing is left of an earlier one.
 
 The hosts are containers of the test fleet, stand-ins of RHEL 8 ([what is simulated](../../tests/fleet/README.md)): a
 reboot takes a second or two, and NVIDIA's packages are small, so that neither download nor DKMS hides what a way adds.

@@ -164,7 +164,10 @@ def test_a_refusal_and_a_wrong_option_end_the_task(tmp_path: Path) -> None:
     assert results[0]["conflicts"][0]["choices"] == [{"driver_branch": "580"}]
     assert "no YAML file in /nowhere" in results[1]["msg"]
     assert "missing required arguments: host" in results[2]["msg"]
-    assert "pin. Supported parameters include: also, host, locks, matrix, pins" in results[3]["msg"]
+    assert (
+        "pin. Supported parameters include: also, host, knowledge, knowledge_signer, locks, matrix, pins"
+        in results[3]["msg"]
+    )
 
 
 @pytest.mark.parametrize("also", [{}, {"gpus": []}, {"driver_guards": {"guards": "never", "hold": False}}])

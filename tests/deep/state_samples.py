@@ -17,6 +17,7 @@ from gpuwright.checks.containers import reading as containers
 from gpuwright.checks.gpu import strikes_kept as strikes
 from gpuwright.checks.waivers import acknowledgements
 from gpuwright.doctor import root_result
+from gpuwright.first_record import stamp
 from gpuwright.host.bounded import Finished
 from gpuwright.host.secure_boot import mok_request
 from gpuwright.launch import runtime_policy
@@ -25,7 +26,6 @@ from gpuwright.operator import record as operator
 from gpuwright.packages import kept, kept_driver, package_sources
 from gpuwright.probe import plan_choices
 from gpuwright.readings import software
-from gpuwright.settled import record as settled
 from gpuwright.training import smoke_history
 from gpuwright.tuning import reading as tuning
 from gpuwright.tuning import store as tuning_store
@@ -83,6 +83,11 @@ def read_tuning_store(root: str) -> None:
 def read_doctor(root: str) -> None:
     root_result.roots_results({}, now_utc(), root)
     last.read_last_verdict(root)
+
+
+def read_gate(root: str) -> None:
+    boot_check.gate(root)
+    read_doctor(root)
 
 
 def idle(_words: Any, _seconds: float) -> Finished:
@@ -171,13 +176,10 @@ STATES = {
         (ValueError,),
     ),
     "rollout": State("/rollout.json", ROLLOUT, read_rollout, (rollout.RecordError,)),
-    "settled": State(
-        settled.PATH,
-        {
-            "schema": 1,
-            "roles": {"system_cuda": {"inputs": "1", "seen": [["file", "/etc/a", "absent"], ["unit", "x", ""]]}},
-        },
-        lambda root: settled.read_settled(root, idle),
+    "stamp of a host": State(
+        stamp.STAMP,
+        {"schema": 1, "inputs": "1", "names": ["/etc/a", "trainer"], "parts": {"files": "00", "units": "00"}},
+        lambda root: stamp.read_stamp(root, idle),
     ),
     "package sources": State(
         "/sources.json",
@@ -242,7 +244,7 @@ STATES = {
             "expectations_sha256": "00",
             "findings": [{"id": "gpu.sram", "status": "FAIL", "message": "m", "action": "a"}],
         },
-        lambda root: (boot_check.gate(root), read_doctor(root)),
+        read_gate,
     ),
     "report": State(REPORT_PATH, REPORT, read_doctor),
     "smoke test": State(

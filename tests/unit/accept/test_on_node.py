@@ -97,8 +97,13 @@ def test_the_cards_are_watched_while_the_program_runs(monkeypatch: pytest.Monkey
     assert answer["record"] == RECORD and answer["looks"]
     # However short it is, what it counts is looked at before and after it.
     events: list[str] = []
-    monkeypatch.setattr(on_node, "run_program", lambda *_: events.append("run") or finished(json.dumps(RECORD)))
-    monkeypatch.setattr(on_node, "ask", lambda *_: events.append("look") or said)
+
+    def noted(event: str, found: object) -> object:
+        events.append(event)
+        return found
+
+    monkeypatch.setattr(on_node, "run_program", lambda *_: noted("run", finished(json.dumps(RECORD))))
+    monkeypatch.setattr(on_node, "ask", lambda *_: noted("look", said))
     assert len(on_node.run_watched(options("node", "--seconds", "1"))["looks"]) >= 2
     assert (events[0], events[-1]) == ("look", "look") and "run" in events[1:-1]
     monkeypatch.setattr(on_node, "ask", lambda *_: said)

@@ -96,13 +96,18 @@ OTHERS: dict[str, tuple[Change, str]] = {
 def test_content_mode_owner_and_kind_of_every_file(node: Stamped, path: str) -> None:
     file = node.path(path)
     text, before = file.read_text(), file.stat()
+
+    def replaced_by(other: Callable[[], object]) -> None:
+        file.unlink()
+        other()
+
     ways: list[Callable[[], object]] = [
         lambda: file.write_text(text + "# somebody was here\n"),
         lambda: file.write_text(""),
         lambda: file.chmod(stat.S_IMODE(before.st_mode) ^ 0o022),
         file.unlink,
-        lambda: (file.unlink(), file.symlink_to("/dev/null")),
-        lambda: (file.unlink(), file.mkdir()),
+        lambda: replaced_by(lambda: file.symlink_to("/dev/null")),
+        lambda: replaced_by(file.mkdir),
     ]
     if os.geteuid() == 0:
         ways.append(lambda: node.chown(path))
@@ -208,7 +213,8 @@ def test_a_run_that_did_not_look_before_keeps_none(node: Stamped) -> None:
 
 
 WHOLE = {"schema": 1, "inputs": "i", "names": [], "parts": {}}
-DAMAGED = [json.dumps({**WHOLE, **change}) for change in ({"schema": 2}, {"names": 7}, {"parts": []})]
+CHANGES: tuple[dict[str, object], ...] = ({"schema": 2}, {"names": 7}, {"parts": []})
+DAMAGED = [json.dumps({**WHOLE, **change}) for change in CHANGES]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 9000, "\0", *DAMAGED])

@@ -107,7 +107,8 @@ def as_csv(xml: str, nounits: bool = False) -> str:
                 continue
             if name:
                 columns.setdefault(name, field.xml)
-    heads, rows = [], [[] for _gpu in root.findall("gpu")]
+    heads: list[str] = []
+    rows: list[list[str]] = [[] for _gpu in root.findall("gpu")]
     for name, path in columns.items():
         cells = [texts(gpu).get(path, "N/A") for gpu in root.findall("gpu")]
         unit = next((words[1] for words in map(str.split, cells) if len(words) == 2 and words[0][0].isdigit()), "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import signal
 import stat
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpuwright.host import trees, whole_file
@@ -88,7 +90,7 @@ def test_content_is_on_the_disk_before_the_name_and_then_the_name_is(
         order.append("name")
         rename(source, target, **folders)
 
-    def linked(source: str, target: str, **folders: int) -> None:
+    def linked(source: str, target: str, **folders: Any) -> None:
         order.append("name")
         link(source, target, **folders)
 
@@ -188,15 +190,15 @@ def swapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     victim.chmod(0o600)
     folder = tmp_path / "others"
 
-    def swap() -> None:
+    def after_swap(real: Callable[..., Any], *words: Any, **named: Any) -> Any:
         for file in folder.iterdir():
             if file.name != "target":
                 file.unlink()
                 file.symlink_to(victim)
+        return real(*words, **named)
 
     for name in ("chmod", "chown", "fchmod", "fchown"):
-        real = getattr(os, name)
-        monkeypatch.setattr(os, name, lambda *words, real=real, **named: (swap(), real(*words, **named))[1])
+        monkeypatch.setattr(os, name, functools.partial(after_swap, getattr(os, name)))
     folder.mkdir()
     return victim
 

@@ -94,7 +94,7 @@ def test_a_stream_of_a_program_passes_no_control_character(monkeypatch: pytest.M
     print(f"a{char}b", file=sys.stderr)
     for stream, words in zip(streams.values(), ("a b\tc\nd\n", "a b\n"), strict=True):
         stream.flush()
-        assert stream.buffer.getvalue().decode() == words  # type: ignore[attr-defined]
+        assert stream.buffer.getvalue().decode() == words
 
 
 def test_the_screen_and_the_log_get_no_secret_and_no_control_character() -> None:

@@ -63,7 +63,7 @@ def test_a_repository_by_plain_http_is_signed(
 )
 def test_an_index_by_plain_http_is_covered_by_hashes(address: str, locked: bool, allowed: bool, good: bool) -> None:
     that = condition(ENVIRONMENT, "tampered with in transit")
-    known = {"framework_pytorch_wheelhouse": "", "framework_pytorch_index_url": address}
+    known: dict[str, str | bool] = {"framework_pytorch_wheelhouse": "", "framework_pytorch_index_url": address}
     known |= {"__framework_pytorch_locked": locked, "framework_pytorch_allow_http": allowed}
     assert answer(ENVIRONMENT, that, **known) is good
     assert answer(ENVIRONMENT, that, **{**known, "framework_pytorch_index_url": "https://index/simple"})

@@ -65,7 +65,8 @@ def take(config: Config) -> Census:
         return Census([line], {"images": None, "shards": len(shards), "files": digest(listed)})
     given = (config.data, config.image_size, config.max_bad_images, config.background)
     images = LabelledImages(*given, config.classes) if config.classes else FolderImages(*given)
-    listing, classes, content = images.listing, [], {"images": len(images)}
+    listing, classes = images.listing, []
+    content: dict[str, Any] = {"images": len(images)}
     content["files"] = digest(path.relative_to(config.data).as_posix() for path in listing.files)
     if isinstance(images, LabelledImages):
         classes = ["data: classes: " + ", ".join(f"{number} {name}" for number, name in enumerate(images.names))]

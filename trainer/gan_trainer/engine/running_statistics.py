@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -37,7 +38,7 @@ class RunningStatistics:
             return
         now = self.joined()
         if now.is_cuda:
-            good = torch.isfinite(now.norm()).logical_and(step_is_good)
+            good = torch.isfinite(now.norm()).logical_and(cast(Tensor, step_is_good))
             torch.where(good, now, self.good, out=self.good)
             self.restore()
         elif step_is_good and math.isfinite(now.norm().item()):

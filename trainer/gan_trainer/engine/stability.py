@@ -8,7 +8,7 @@ becomes of it (stop, lower the learning rate, continue) is decided in reaction.p
 from __future__ import annotations
 
 import math
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Sequence, cast
 
 import torch
 from torch import Tensor, nn
@@ -45,7 +45,7 @@ class Watch:
                 self.skipped.add_(1)
                 self.bad.fill_(True)
             return
-        bad = torch.logical_not(finite)
+        bad = torch.logical_not(cast(Tensor, finite))
         self.skipped.add_(bad)
         self.bad.logical_or_(bad)
 

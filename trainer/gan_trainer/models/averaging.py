@@ -34,10 +34,10 @@ class Alone(_BatchNorm):
 def averaged_copy(network: nn.Module) -> nn.Module:
     """In eval mode, without gradients."""
     average = copy.deepcopy(network).eval().requires_grad_(False)
-    layer: Any
     for layer in average.modules():
         if isinstance(layer, nn.SyncBatchNorm):
-            layer.__class__ = Alone
+            one: Any = layer
+            one.__class__ = Alone
     return average
 
 

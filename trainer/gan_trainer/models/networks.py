@@ -9,7 +9,7 @@ r3gan     Huang et al. 2024: grouped inverted bottlenecks, no normalisation, mad
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -286,4 +286,4 @@ def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
 
 @torch.no_grad()
 def move_average(average: list[nn.Parameter], model: list[nn.Parameter], decay: float) -> None:
-    torch._foreach_lerp_(average, model, 1.0 - decay)
+    torch._foreach_lerp_(cast(list[Tensor], average), cast(list[Tensor], model), 1.0 - decay)

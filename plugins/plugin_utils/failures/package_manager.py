@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import told, without_secrets
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import printable, without_secrets
 
 from .cause import Cause, first_cause, what
 
@@ -263,7 +263,7 @@ def package_failure(result: Mapping[str, Any], names: Sequence[str], family: str
         said = str(result.get("stderr") or result.get("stdout", ""))
     else:
         said = " ".join(str(part) for part in (result.get("msg", ""), *result.get("failures", [])) if part)
-    said = told(re.sub(r"\s+", " ", without_secrets(said))).strip()
+    said = printable(re.sub(r"\s+", " ", without_secrets(said))).strip()
     some = " ".join(names[:6])
     found = first_cause(CAUSES, said)
     if found is None:

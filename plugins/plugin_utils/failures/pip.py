@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import told, without_secrets
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import printable, without_secrets
 
 from .cause import Cause, first_cause, what
 
@@ -115,7 +115,7 @@ def pip_failure(result: Mapping[str, Any]) -> dict[str, Any]:
     result  the failed one of ansible.builtin.pip
     """
     lines = [str(result.get(name) or "") for name in ("msg", "stderr", "stdout")]
-    said = told(re.sub(r"\s+", " ", without_secrets(" ".join(dict.fromkeys(lines))))).strip()
+    said = printable(re.sub(r"\s+", " ", without_secrets(" ".join(dict.fromkeys(lines))))).strip()
     found = first_cause(CAUSES, said)
     if found is None:
         text = f"The environment could not be installed. pip said: {said[-LONGEST:] or 'nothing'}"

@@ -64,10 +64,11 @@ def imagined_host(
     }
 
 
-def plan_table(plan: Mapping[str, Any], host: Mapping[str, Any], columns: int = WIDE) -> str:
+def plan_table(plan: Mapping[str, Any], host: Mapping[str, Any], columns: int = WIDE, neighbours: bool = True) -> str:
     """The plan as text: what was chosen for each part, and why.
 
-    columns  of the terminal; if reasons would not fit beside the choices, they are below them
+    columns     of the terminal; if reasons would not fit beside the choices, they are below them
+    neighbours  whether to say what was not taken: the answer to a question has it, a run over a fleet has not
     """
     names = sorted({gpu["name"] for gpu in host["gpus"]}) or ["no NVIDIA GPU"]
     title = "{} on {id} {version}, profile {}".format(", ".join(names), plan["profile"], **host["os"])
@@ -80,7 +81,7 @@ def plan_table(plan: Mapping[str, Any], host: Mapping[str, Any], columns: int = 
         start = "{:<13} {:<{}}  ".format(part, choice, CHOICE_WIDTH)
         lines.append((start + found.pop(0) if found and columns >= WIDE else start).rstrip())
         lines += [" " * indent + reason for reason in found]
-    if plan.get("neighbours"):
+    if neighbours and plan.get("neighbours"):
         lines += ([""] if columns >= WIDE else []) + ["Not taken"]
         for part, said in plan["neighbours"].items():
             text = f"  - {part}: {said}"

@@ -34,7 +34,7 @@ def plan_lines(plans: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], s
     """The plans of these hosts, the same of several hosts once; `plans`: by name the plan, gpu_node and the news."""
     alike: dict[tuple[str, str], list[str]] = {}
     for name, (plan, node, why) in plans.items():
-        alike.setdefault((why, plan_table(plan, node, columns)), []).append(name)
+        alike.setdefault((why, plan_table(plan, node, columns, neighbours=False)), []).append(name)
     lines: list[str] = []
     groups = list(alike.items())
     for (why, text), names in groups[:MOST_PLANS]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -81,7 +82,7 @@ def test_half_a_real_package_is_none(tmp_path: Path) -> None:
     (tmp_path / "tree/DEBIAN/control").write_text(
         "Package: thing\nVersion: 1-1\nArchitecture: all\nMaintainer: a <a@example.org>\nDescription: a thing\n"
     )
-    (tmp_path / "tree/data").write_bytes(os.urandom(100_000))
+    (tmp_path / "tree/data").write_bytes(random.Random(1).randbytes(100_000))
     (tmp_path / "kept").mkdir()
     deb = tmp_path / "kept/thing.deb"
     subprocess.run(["dpkg-deb", "--build", str(tmp_path / "tree"), str(deb)], check=True, capture_output=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpuwright.node.plugins.module_utils.sources import ask_dnf
+from ansible_collections.gpuwright.node.plugins.module_utils.host import os_family
 from test_host_plan import Action, ask
 
 LIST = "ansible_interpreter_python_fallback"
@@ -55,7 +55,7 @@ def test_packages_of_a_bundle_are_found_under_dnf_s_own_python(
         file.touch()
         file.chmod(0o755)
     started: list[str] = []
-    monkeypatch.setattr(ask_dnf, "find_program", lambda name: str(tmp_path / name))
+    monkeypatch.setattr(os_family, "find_program", lambda name: str(tmp_path / name))
     monkeypatch.setattr(BUNDLE, "has_respawned", lambda: again)
     monkeypatch.setattr(BUNDLE, "respawn_module", started.append)
     BUNDLE.go_on_with_dnf()
@@ -63,5 +63,5 @@ def test_packages_of_a_bundle_are_found_under_dnf_s_own_python(
 
 
 def test_a_machine_without_dnf_goes_on_to_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask_dnf, "find_program", lambda name: None)
+    monkeypatch.setattr(os_family, "find_program", lambda name: None)
     BUNDLE.go_on_with_dnf()

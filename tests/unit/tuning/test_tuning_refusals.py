@@ -191,7 +191,7 @@ def test_readings_name_what_differs(host):
 @pytest.mark.parametrize("content", ["{", "[]", '{"schema": 2, "settings": []}', '{"schema": 1}', ""])
 def test_a_record_that_cannot_be_used_is_unreadable(host, content):
     host.put("/etc/gpuwright/tuning.json", content)
-    with pytest.raises(ValueError, match="tuning.json is not"):
+    with pytest.raises(ValueError, match="tuning.json is (not|damaged)"):
         read_tuning(host.root)
 
 

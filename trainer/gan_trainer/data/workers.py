@@ -28,7 +28,7 @@ def count_workers(cpus: int, processes: int) -> int:
 def too_few_cpus() -> str:
     """A line where Slurm was asked for more CPUs than this process may use, or ''."""
     told = os.environ.get("SLURM_CPUS_PER_TASK", "")
-    if not (told.isascii() and told.isdigit()) or int(told) <= len(CPUS_AT_START):
+    if not (told.isascii() and told.isdecimal()) or int(told) <= len(CPUS_AT_START):
         return ""
     return (
         f"this process may use {len(CPUS_AT_START)} CPU(s) of the SLURM_CPUS_PER_TASK={told} that were asked for; from "

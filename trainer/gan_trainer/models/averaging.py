@@ -20,7 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 # training.
 MARK = "average_statistics"
 # More passes, or more images in each, change the distance of what is drawn by less than its own noise
-# (docs/benchmarks/averaging.md).
+# (docs/trainer.md).
 PASSES, LARGEST_PASS = 16, 64
 
 

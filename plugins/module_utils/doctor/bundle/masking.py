@@ -10,7 +10,7 @@ import re
 from functools import partial
 from typing import Any, Dict, Iterable, List, Match, Optional, Pattern, Tuple
 
-from ...host.written.told import is_secret, replaced
+from ...host.written.told import STATES, is_secret, replaced
 from . import masking_patterns as forms
 
 # A name that is also a word of the tools is masked only where a name is expected: else every "gpu" would be masked.
@@ -149,7 +149,7 @@ class Masker:
             return [self.value(member, key) for member in value]
         if isinstance(value, bool) or value is None or isinstance(value, float):
             return value
-        if is_secret(key) and isinstance(value, str) and value:
+        if is_secret(key) and isinstance(value, str) and value not in ("", *STATES):
             return self._secret("secret", value)
         kind = self._kind_of_key(key)
         if isinstance(value, str) and value.strip() in self._reasons:

@@ -107,6 +107,10 @@ KEY = re.compile(r"(?:^|[^A-Za-z])?" + WORDS + r"(?:_?hash)?[0-9]{0,2}$", re.IGN
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]")
 
 
+# What a reading says of a password, which is none itself.
+STATES = ("locked", "set", "empty", "none", "unknown")
+
+
 def is_secret(key: str) -> bool:
     """Whether a field of this name holds a secret: hf_token, db-password2; not max_tokens."""
     return KEY.search(key) is not None
@@ -148,7 +152,7 @@ def values_hidden(value: Any) -> Any:
     """A copy of what JSON holds, without secrets in its texts and in fields that are named for one."""
     if isinstance(value, dict):
         return {
-            key: MASKED if is_secret(str(key)) and one not in (None, "") else values_hidden(one)
+            key: MASKED if is_secret(str(key)) and one not in (None, "", *STATES) else values_hidden(one)
             for key, one in value.items()
         }
     if isinstance(value, (list, tuple)):

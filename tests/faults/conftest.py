@@ -28,7 +28,7 @@ def play(playbook: str, *arguments: str, fleet: str = "faults", **variables: obj
 def on_host(script: str, check: bool = True, program: str = "sh -s", fleet: str = "faults", host: str = HOST) -> str:
     """Run a script as root on the host and return what it prints."""
     command = ["ssh", "-F", str(REPOSITORY / ".fleet" / fleet / "ssh_config"), host, f"sudo {program}"]
-    done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=900)
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 

@@ -189,7 +189,8 @@ def wanted_stamp(variables: Mapping[str, Any]) -> dict[str, Any]:
         and not any(context.CLIARGS.get(option) for option in PARTIAL)
         and not variables.get("ansible_check_mode")
         and list(variables.get("ansible_run_tags") or ()) == ["all"]
-        and not variables.get("ansible_skip_tags")
+        # No task of a role has the tag never, so skipping it leaves nothing out.
+        and not set(variables.get("ansible_skip_tags") or ()) - {"never"}
     )
     # Ansible leaves this variable after a task that failed and was rescued.
     smooth = "ansible_failed_task" not in variables and not any(

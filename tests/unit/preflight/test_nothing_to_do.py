@@ -246,7 +246,9 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "CLIARGS", ImmutableDict())
 
 
-@pytest.mark.parametrize("changes", [{}, {"__system_busy_later": False}, {"ansible_skip_tags": None}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"__system_busy_later": False}, {"ansible_skip_tags": None}, {"ansible_skip_tags": ["never"]}]
+)
 def test_a_whole_run_may_leave_a_stamp(changes: dict[str, Any]) -> None:
     assert nothing_to_do.wanted_stamp(host(**changes)) == {"inputs": "i", "names": ["trainer"]}
 

@@ -34,10 +34,18 @@ class RunFolderError(UserError):
     """The run folder cannot be used; the text names it."""
 
 
+def is_seen(path: Path) -> bool:
+    """Whether it is there, for who may look into the folder that it is in."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return False
+
+
 def try_folder(folder: Path) -> None:
     """Whether a run could keep its files here: the folder, or the nearest one above that is there, takes a new file,
     and what is in it can be written. Nothing is left behind. Raises RunFolderError."""
-    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if is_seen(path))
     try:
         with tempfile.TemporaryFile(dir=nearest):
             pass
@@ -57,7 +65,7 @@ def unwritable(folder: Path, error: OSError) -> RunFolderError:
         me = str(os.geteuid())
     # The name of a file that was only tried says nothing.
     named = Path(os.fsdecode(error.filename or folder))
-    place = named if named.exists() else folder
+    place = named if is_seen(named) else folder
     return RunFolderError(
         f"run_dir: {place} cannot be written: {error.strerror}. This runs as {me}: choose a run_dir that {me} may "
         f"write, or give it the folder: sudo chown -R {me}: {shlex.quote(str(folder.absolute()))}"

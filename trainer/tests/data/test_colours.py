@@ -31,9 +31,9 @@ def profile(space: str, gamma: float, order: str = "rgb") -> bytes:
     tags = [(b"wtpt", b"XYZ " + bytes(4) + b"".join(map(number, (0.9642, 1.0, 0.8249))))]
     if space == "GRAY":
         tags.append((b"kTRC", curve))
-    for name, own in zip("rgb", order) if space == "RGB " else ():
-        tags.append((name.encode() + b"XYZ", b"XYZ " + bytes(4) + b"".join(map(number, PRIMARIES[own]))))
-        tags.append((name.encode() + b"TRC", curve))
+    for letter, own in zip("rgb", order) if space == "RGB " else ():
+        tags.append((letter.encode() + b"XYZ", b"XYZ " + bytes(4) + b"".join(map(number, PRIMARIES[own]))))
+        tags.append((letter.encode() + b"TRC", curve))
     place, table, body = 128 + 4 + 12 * len(tags), struct.pack(">I", len(tags)), b""
     for name, content in tags:
         table += name + struct.pack(">II", place + len(body), len(content))

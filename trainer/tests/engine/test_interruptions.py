@@ -20,7 +20,7 @@ from conftest import PATIENCE, TINY, kept_state, trainer_environment
 from gan_trainer import cli
 from gan_trainer.config import Config, make_config
 from gan_trainer.data.images import DataError, SyntheticImages
-from gan_trainer.engine import record
+from gan_trainer.engine import after_step
 from gan_trainer.engine.failures import explain
 from gan_trainer.engine.train import train
 from gan_trainer.runs.checkpoint import CheckpointError, list_checkpoints, save_checkpoint
@@ -134,7 +134,7 @@ def test_grid_that_fails_costs_nothing(
     def full(*arguments: object) -> None:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
-    monkeypatch.setattr(record, "generate", full)
+    monkeypatch.setattr(after_step, "generate", full)
     train(config_for(tmp_path))
     assert kept_state(tmp_path)["step"] == 6
     assert "no grid of samples at step 3: CUDA out of memory" in capsys.readouterr().out
@@ -147,7 +147,7 @@ def test_checkpoint_is_there_before_the_grid_is_drawn(tmp_path: Path, monkeypatc
         seen.append([path.name for path in list_checkpoints(tmp_path)])
         return torch.zeros(4, 3, 32, 32, dtype=torch.uint8)
 
-    monkeypatch.setattr(record, "generate", look)
+    monkeypatch.setattr(after_step, "generate", look)
     train(config_for(tmp_path))
     assert seen == [["checkpoint-0000000003.pt"], ["checkpoint-0000000006.pt", "checkpoint-0000000003.pt"]]
 

@@ -225,7 +225,7 @@ def test_published_form_of_the_network_is_asked_for_features(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     assert call(run, "fid", "--features", save_script(Flagged(), tmp_path / "f.pt"), "--images", "8") == 0
-    assert "of step 3, 8 images, 3 features" in capsys.readouterr().out
+    assert "of step 3, 8 real and 8 generated images, 3 features" in capsys.readouterr().out
 
 
 def test_bad_feature_networks_are_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -79,9 +79,9 @@ def test_the_line_that_it_prints_trains(
     shown = {"gpu-run": " gpu-run -- train-gan ", "train-gan": " train-gan ", "nothing": " -m gan_trainer.cli "}
     assert shown[found] in line
     environ = {**os.environ, "PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
+    command = f"{line} steps=1 device=cpu batch_size=4 num_workers=0 tensorboard=false sample_count=1"
     done = subprocess.run(
-        f"{line} steps=1 device=cpu batch_size=4 num_workers=0 tensorboard=false sample_count=1",
-        **{"shell": True, "cwd": tmp_path, "env": environ, "capture_output": True, "text": True, "timeout": PATIENCE},
+        ["sh", "-c", command], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0 and "done: step 1" in done.stdout, done.stderr
 

@@ -2,7 +2,7 @@
 """Checks of each card's identity, its modes, and the driver's own verdict."""
 
 import re
-from typing import List
+from typing import List, Sequence, Tuple
 
 from ...gpu.cards import DATA_CENTRE, UNPLACED
 from ...gpu.nvidia_smi.absent import VGPU
@@ -89,6 +89,12 @@ def recovery_action(gpu: Evidence) -> Judged:
     return (PASS if action == "none" else FAIL, "asked", action, f"the driver asks for: {action}")
 
 
+def _strength(row: Tuple[Sequence[str], str]) -> int:
+    """Of the remedy in a row of the table; words that no row knows have none."""
+    remedy = row[0][2]
+    return REMEDIES.index(remedy) if remedy in REMEDIES else -1
+
+
 def asked_for(readings: Evidence, expected: Evidence) -> Outcome:
     """The driver asks for no reset, reboot or drain: its own verdict on the card, which drivers from 535 on give.
 
@@ -100,7 +106,7 @@ def asked_for(readings: Evidence, expected: Evidence) -> Outcome:
     if outcome.status == FAIL:
         wanted = [gpu for gpu in gpus if not gpu.absent("recovery_action") and gpu.text("recovery_action") != "none"]
         rows = [(recovery_row(gpu.text("recovery_action")), gpu.pci_id("pci_id")) for gpu in wanted]
-        (pattern, _kind, remedy, action), first = max(rows, key=lambda row: REMEDIES.index(row[0][2]))
+        (pattern, _kind, remedy, action), first = max(rows, key=_strength)
         names = ",".join(card for row, card in rows if row[2] == remedy) or first
         if remedy == REBOOT:
             action = "When nobody works on the node, run: systemctl reboot" if "bus" not in pattern else action

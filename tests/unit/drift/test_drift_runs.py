@@ -15,7 +15,7 @@ SECRET = "correct-horse-battery"
 START = ("playbooks/drift.yml", "--check", "--diff")
 VERIFY = """
 from ansible.module_utils.basic import AnsibleModule
-module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+module = AnsibleModule(argument_spec={"stamp": {"type": "dict"}}, supports_check_mode=True)
 module.exit_json(changed=False, verdict="PASS", checks=[])
 """
 JUDGE = {"name": "Verify", "gpuwright.node.gpu_verify": {}}

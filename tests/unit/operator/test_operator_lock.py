@@ -340,7 +340,7 @@ def test_in_a_run_that_has_the_host_a_verification_takes_and_gives_nothing(host:
 
 @pytest.mark.parametrize("name", PLAYBOOKS)
 def test_every_play_that_changes_hosts_takes_it_before_any_other_role(name: str) -> None:
-    reading = {"preflight", "plan", "lock", "kickstart", "drift", "software", "bundle"}
+    reading = {"preflight", "plan", "knowledge", "lock", "kickstart", "drift", "software", "bundle"}
     # Their first plays only look; the other one is that of the rollout.
     reading |= {"upgrade", "patch"}
     for play in yaml.safe_load((REPOSITORY / f"playbooks/{name}.yml").read_text()):

@@ -115,7 +115,7 @@ def kernels() -> dict[str, str]:
     return {
         "runs": on_host("cat /proc/sys/kernel/osrelease"),
         "default": on_host("grubby --default-kernel").removeprefix("/boot/vmlinuz-"),
-        "once": on_host("sed -n 's/^next_entry=//p' /boot/grub2/grubenv"),
+        "once": on_host("sed -n 's/^next_entry=//p' /boot/grub2/grubenv 2>/dev/null || true"),
     }
 
 

@@ -72,7 +72,8 @@ def paths():
     found = {path for path in found if not (os.path.isfile(path) and os.path.getsize(path) > 1024 * 1024)}
     for tree in places.STAMPED_TREES:
         found |= set(first_of(tree))
-    return sorted(found)
+    # What is mounted read-only, as the fleet's wheels are, is nobody's to change.
+    return sorted(path for path in found if os.path.islink(path) or not os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 def first_of(tree):

@@ -1,11 +1,11 @@
-"""Rows of test_actions: what is printed to be done depends on what is found, and so does what must not be in it."""
+"""Rows of test_actions: what is to be done depends on what is found, and so does what must not be in it."""
 
 from __future__ import annotations
 
 from host_rows import TUNED_CPU, TUNING
 from node_names import KERNEL, Changes
 from package_rows import PACKAGES, PARTS, package
-from row_values import DOWN, SMI, SMI_GPU
+from row_values import DOWN, SMI, SMI_GPU, V100
 from smoke_rows import fault
 
 ABSENT = {**DOWN, "status": "not_installed", "reachable": False, "rc": None}
@@ -17,9 +17,39 @@ ODD: Changes = {PACKAGES: [package("a"), package("b"), package("c", "575.64")]}
 TWO_DOWN = [{"unit": "slurmd", "active": "failed"}, {"unit": "munge", "active": "active"}]
 NO_JEMALLOC: Changes = {("allocators", "jemalloc", "problem"): "there is no such file"}
 STALE = {("initramfs", "version"): "535.261.03"}
+NAMELESS: Changes = {(*SMI_GPU, "name"): "NVIDIA B400", (*SMI_GPU, "device_id"): "unknown"}
 
-# (check, {path in the readings: value}, words of the action, whether they are in it)
+
+def asked(*words: str | None) -> Changes:
+    """The driver asks for something of each card; None: it does not say."""
+    cards = [
+        {**V100, "pci_id": f"0000:{0x3B + number:02x}:00.0", "recovery_action": word}
+        for number, word in enumerate(words)
+    ]
+    return {(*SMI, "gpus"): cards}
+
+
+def smi(status: str, rc: int = 255, message: str = "it failed") -> Changes:
+    return {SMI: {**DOWN, "status": status, "rc": rc, "message": message}}
+
+
+def next_step(record: dict) -> str:
+    """What the rows look for their words in: the action, and the remedy in brackets."""
+    return f"{record['action']} [{record['remedy']}]"
+
+
+# (check, {path in the readings: value}, words of the next step, whether they are in it)
 ROWS: list[tuple[str, Changes, str, bool]] = [
+    ("gpu.recovery_action", asked("drain p2p", "node reboot"), "[reboot]", True),
+    ("gpu.recovery_action", asked(None, "gpu reset"), "[reset]", True),
+    ("gpu.recovery_action", asked("gpu reset", "none", "gpu reset"), " -i 0000:3b:00.0,0000:3d:00.0", True),
+    ("gpu.known_card", NAMELESS, "lspci -nn", True),
+    ("gpu.known_card", {**NAMELESS, (*SMI_GPU, "device_id"): "2abc"}, "lspci -nn", False),
+    ("driver.reachable", {SMI: DOWN}, "modprobe nvidia", True),
+    ("driver.reachable", smi("gpu_lost"), "[power-cycle]", True),
+    ("driver.reachable", smi("reset_required"), "[reboot]", True),
+    ("driver.reachable", smi("failed", 4), "[drain]", True),
+    ("driver.reachable", smi("failed", 255, "no permission to query the driver"), "[drain]", True),
     ("gpu.recovery_action", {(*SMI_GPU, "recovery_action"): "node reboot"}, "systemctl reboot", True),
     ("gpu.recovery_action", {(*SMI_GPU, "recovery_action"): "gpu reset"}, "systemctl reboot", False),
     ("driver.reachable", {SMI: ABSENT}, "dnf reinstall -y $(rpm -qf /usr/bin/nvidia-smi)", True),

@@ -101,6 +101,8 @@ ROWS: list[tuple] = [
     ("host.size", {}, {"host": {"ethernet_gbits": 25}}, FAIL, "ethernet_gbits: 10 instead of 25"),
     ("host.size", {}, {"host": {"rdma_ports": 1}}, FAIL, "rdma_ports: 0 instead of 1"),
     ("host.size", {}, {"host": {"rdma_gbits": 100}}, FAIL, "rdma_gbits: 0 instead of 100"),
+    ("host.size", {}, {"host": {"rdma_gbits": 100, "rdma_ports": 0}}, FAIL, "rdma_gbits: 0 instead of 100"),
+    ("host.size", {("parts", "disks"): [{"gb": 950.0}]}, {"host": {"disk_gb": 1000}}, PASS, "disk_gb 1000"),
     (
         "host.size",
         {("parts", "rdma"): [{"name": "a", "gbits": 400.0}, {"name": "b", "gbits": 100.0}]},

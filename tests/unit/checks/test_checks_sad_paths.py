@@ -12,7 +12,6 @@ from gpuwright.checks.all import CHECKS, run_checks
 from gpuwright.checks.framework.pytorch import runs_on
 from gpuwright.checks.gpu import memory as checks_memory
 from gpuwright.verdict.check import DEEP, FAIL, PASS, SKIP, WARN
-from row_values import DOWN
 
 # Each file of rows beside or below this one; those of action_rows are of another form. A family with few rows has them
 # beside its healthy values.
@@ -57,12 +56,6 @@ def test_the_severity_of_a_check_is_the_worst_that_it_ends_in():
     worst = {check.id: WARN for check in CHECKS}
     worst.update({check_id: FAIL for check_id, _changes, _asked, status, _words in CASES if status == FAIL})
     assert worst == {check.id: check.severity for check in CHECKS}
-
-
-def test_the_action_of_nvidia_smi_is_kept():
-    record = {**healthy_node.readings(), "nvidia_smi": DOWN}
-    found = {r["id"]: r for r in run_checks(record, healthy_node.expectations(), healthy_node.smoke())}
-    assert found["driver.reachable"]["action"] == "modprobe nvidia"
 
 
 @pytest.mark.parametrize(
@@ -172,16 +165,6 @@ def test_memory_is_held_against_what_the_model_was_made_with(monkeypatch, size, 
     found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["gpu.memory_size"]
     assert found["status"] == status
     assert (f"of {made_with}" in found["message"]) == (status == FAIL and bool(made_with))
-
-
-def test_a_lost_card_asks_for_a_power_cycle():
-    readings = healthy_node.readings()
-    readings["nvidia_smi"].update(status="gpu_lost", message="lost", action="power the node off and on")
-    found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["driver.reachable"]
-    assert (found["status"], found["remedy"]) == (FAIL, "power-cycle")
-    readings["nvidia_smi"]["status"] = "reset_required"
-    found = {r["id"]: r for r in run_checks(readings, healthy_node.expectations())}["driver.reachable"]
-    assert (found["status"], found["remedy"]) == (FAIL, "reboot")
 
 
 def test_one_xid_stands_alone():

@@ -2,7 +2,7 @@
 """Checks of each card's identity, its modes, and the driver's own verdict."""
 
 import re
-from typing import List, Sequence, Tuple
+from typing import List, Sequence
 
 from ...gpu.cards import DATA_CENTRE, UNPLACED
 from ...gpu.nvidia_smi.absent import VGPU
@@ -89,9 +89,9 @@ def recovery_action(gpu: Evidence) -> Judged:
     return (PASS if action == "none" else FAIL, "asked", action, f"the driver asks for: {action}")
 
 
-def _strength(row: Tuple[Sequence[str], str]) -> int:
-    """Of the remedy in a row of the table; words that no row knows have none."""
-    remedy = row[0][2]
+def _strength(row: Sequence[str]) -> int:
+    """Of the remedy in a row of the table; the row of words that ask for nothing has none."""
+    remedy = row[2]
     return REMEDIES.index(remedy) if remedy in REMEDIES else -1
 
 
@@ -106,12 +106,12 @@ def asked_for(readings: Evidence, expected: Evidence) -> Outcome:
     if outcome.status == FAIL:
         wanted = [gpu for gpu in gpus if not gpu.absent("recovery_action") and gpu.text("recovery_action") != "none"]
         rows = [(recovery_row(gpu.text("recovery_action")), gpu.pci_id("pci_id")) for gpu in wanted]
-        (pattern, _kind, remedy, action), first = max(rows, key=_strength)
-        names = ",".join(card for row, card in rows if row[2] == remedy) or first
+        pattern, _kind, remedy, action = max((row for row, _card in rows), key=_strength)
+        names = ",".join(card for row, card in rows if row[2] == remedy)
         if remedy == REBOOT:
             action = "When nobody works on the node, run: systemctl reboot" if "bus" not in pattern else action
         return outcome._replace(action=action.replace("{gpu}", names), remedy=remedy)
-    if outcome.status == SKIP and 0 < len(silent) < len(gpus):
+    if outcome.status == SKIP and len(silent) < len(gpus):
         words = f"the driver tells it of {len(gpus) - len(silent)} cards, but not of {', '.join(silent)}"
         return unknown("not-of-all", words, expected="none", action=ASK_FIRST, items=slots(silent))
     return outcome

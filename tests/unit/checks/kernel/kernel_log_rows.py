@@ -12,6 +12,7 @@ SXIDS = (*LOG, "sxids")
 FINDINGS = (*LOG, "findings")
 POLICY = ("xid_policy",)
 XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus."
+XID_45 = "NVRM: Xid (PCI:0000:3b:00): 45, pid=1234, name=python3, Ch 00000008, caused by previous Xid 106"
 XID_154 = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to "
 RESET = "reset at 40 s"
 ACKNOWLEDGED = "acknowledged by root: known"
@@ -95,6 +96,8 @@ ROWS = [
     ("kernel.xid", {XIDS: [event(154, XID_154 + "0x0 (None)")]}, {}, PASS, "no longer asks for a recovery"),
     ("kernel.xid", {XIDS: [event(154, XID_154 + "0x2 (OS Reboot)")]}, {}, FAIL, "the driver asks for: OS Reboot"),
     ("kernel.xid", {XIDS: [event(45)]}, {}, PASS, "45 on 0000:3b:00: a program was killed"),
+    ("kernel.xid", {XIDS: [event(45, XID_45)]}, {}, WARN, "and Xid 106 itself is missing from the log"),
+    ("kernel.xid", {XIDS: [event(45, XID_45), event(106)]}, {}, PASS, "45 on 0000:3b:00: a program was killed"),
     ("kernel.xid", {XIDS: [event(45)], ("switches",): 4}, {}, WARN, "nvidia-fabricmanager"),
     ("kernel.xid", {XIDS: [event(45), event(31)], ("switches",): 4}, {}, WARN, "31 on 0000:3b:00"),
     ("kernel.xid", {XIDS: [event(45), event(31, pci_id="0000:af:00")], ("switches",): 4}, {}, WARN, "45 on 0000:3b:00"),

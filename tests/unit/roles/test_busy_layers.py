@@ -248,7 +248,8 @@ def test_who_works_on_the_cards_is_told_with_the_next_step(site: Site) -> None:
     own = own_collection(site.folder) / "plugins/modules/gpu_verify.py"
     own.unlink()
     own.write_text(
-        "from ansible.module_utils.basic import AnsibleModule\nmodule = AnsibleModule({}, supports_check_mode=True)\n"
+        "from ansible.module_utils.basic import AnsibleModule\n"
+        "module = AnsibleModule({'stamp': {'type': 'dict'}}, supports_check_mode=True)\n"
         f"module.exit_json(changed=False, verdict='WARN', checks=[], busy={ALICE!r})\n"
     )
     assert site.play([], [{"gpuwright.node.gpu_verify": {}}]) == 0, site.log

@@ -30,6 +30,10 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 RPM = """#!/bin/sh
 case "$*" in *--import*) for last; do :; done; cat "$last" >> {imported};; esac
 """
+# The real apt with the folders of the test: what root starts inherits no APT_CONFIG.
+APT = """#!/bin/sh
+APT_CONFIG={folder}/apt.conf exec /usr/bin/{name} "$@"
+"""
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -106,12 +110,7 @@ class Site:
         apt += f'Dir::Cache "{self.node}/cache";\nAPT::Sandbox::User "root";\nDir::Etc::trustedparts "/nonexistent";\n'
         apt += 'APT::Update::Error-Mode "any";\n'
         (self.folder / "apt.conf").write_text(apt)
-        environment = {
-            **os.environ,
-            "APT_CONFIG": str(self.folder / "apt.conf"),
-            "ANSIBLE_NOCOLOR": "1",
-            "no_proxy": "*",
-        }
+        environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "no_proxy": "*"}
         environment["PATH"] = f"{self.folder}/bin:{environment['PATH']}"
         command = [str(PLAYBOOK), "-i", "localhost,", "-c", "local", str(self.folder / "play.yml"), *arguments]
         done = subprocess.run(
@@ -144,9 +143,11 @@ def site(tmp_path: Path) -> Iterator[Site]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     made = Site(tmp_path, server.server_port)
     (tmp_path / "bin").mkdir()
-    rpm = tmp_path / "bin/rpm"
-    rpm.write_text(RPM.format(imported=tmp_path / "imported"))
-    rpm.chmod(0o755)
+    programs = {"rpm": RPM.format(imported=tmp_path / "imported")}
+    programs.update({name: APT.format(folder=tmp_path, name=name) for name in ("apt-get", "apt-config")})
+    for name, text in programs.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
     yield made
     server.shutdown()
     server.server_close()
@@ -164,10 +165,7 @@ def test_apt_accepts_the_pinned_key_alone(site: Site) -> None:
     assert list((site.node / "lists").glob("*InRelease")), "apt has read nothing"
     assert site.run("debian") == 0 and "changed=0" in site.text, site.log
     site.publish(VENDOR.public + OTHER.public, OTHER)
-    update = ["apt-get", "update", "-q"]
-    done = subprocess.run(
-        update, env={**os.environ, "APT_CONFIG": f"{site.folder}/apt.conf"}, capture_output=True, text=True
-    )
+    done = subprocess.run([f"{site.folder}/bin/apt-get", "update", "-q"], capture_output=True, text=True)
     assert done.returncode != 0 and "NO_PUBKEY" in done.stdout + done.stderr
 
 
@@ -288,6 +286,7 @@ def test_a_source_that_cannot_be_parsed_or_belongs_to_a_tool_is_named(site: Site
         ),
     }.items():
         vendors.write_text(text)
+        vendors.chmod(0o644)
         assert site.run("debian") != 0
         assert all(word in site.text for word in words) and "must have the fingerprint" not in site.text, site.log
         assert site.files() == {"sources/vendor-guide.list": (0o644, text)}

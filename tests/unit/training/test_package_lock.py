@@ -216,7 +216,7 @@ def test_a_lock_file_that_cannot_be_finished_is_not_there(
     """Half of one would stay: every later run takes the file that is there."""
     put(wheels, "lpips", "0.1.4")
 
-    def full(*_arguments: object) -> None:
+    def full(*_arguments: object, **_named: object) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as disk:

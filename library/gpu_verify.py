@@ -42,6 +42,13 @@ options:
       timeout: {description: See there., type: float, default: 600}
       unit: {description: See there., type: path, default: /etc/systemd/system/train-gan@.service}
       agents: {description: As of C(workload_info); with it no card in use is trained on., type: list, elements: str}
+      hours:
+        description: Age up to which the last test counts instead of a new one, if it passed and nothing that it depends
+          on has changed (docs/parts/smoke-test.md); 0 always tests. The action plugin leaves it only to a whole run of
+          C(site.yml) that has nothing to do on the node.
+        type: float
+        default: 0
+      names: {description: Accounts and paths that variables name; by the action plugin., type: list, elements: str}
   report_path:
     description: File that receives the report as JSON, mode 0644, replaced in one step. Its folder must exist.
     type: path
@@ -49,23 +56,15 @@ options:
     description: Folder on the controller in which the action plugin keeps the report as C(HOST.json), mode 0644, and
       the one before it below C(previous). Missing folders are created. Check mode writes nothing there.
     type: path
-  verified_path:
-    description: File that marks a node which has passed, written if the verdict is PASS or WARN. Its folder must exist.
-    type: path
+  verified_path: {description: "File that marks a node that has passed. Its folder must exist.", type: path}
   level:
     description: How much time the checks may take - C(quick) (some seconds, for timers), C(standard) (under a minute),
       C(deep) (minutes, on idle GPUs). A level includes the ones before it.
     type: str
     choices: [quick, standard, deep]
     default: standard
-  simulated:
-    description: What is simulated on this node, in plain words; the report includes them. Empty if the node is real.
-    type: str
-    default: ""
-  nvidia_smi_timeout:
-    description: Seconds that nvidia-smi may take to answer, above 0.
-    type: float
-    default: 30
+  simulated: {description: "What is simulated on this node, in plain words, for the report.", type: str, default: ""}
+  nvidia_smi_timeout: {description: "Seconds that nvidia-smi may take, above 0.", type: float, default: 30}
   stamp:
     description: From what this run, which has worked through every role, was decided (C(inputs), a checksum), and the
       C(names) of accounts and paths that it names. Kept on the node if the verdict is PASS or WARN and nothing has
@@ -76,9 +75,7 @@ options:
     description: Name of a variable with the options of M(gpuwright.node.operator_lock), by which this run has the node
       while it is verified, unless it has it already. Without this, or in check mode, no lock is taken.
     type: str
-  claim:
-    description: Who asks for the lock, as in M(gpuwright.node.operator_lock); the action plugin fills it in.
-    type: dict
+  claim: {description: "Who asks for the lock (M(gpuwright.node.operator_lock)); by the action plugin.", type: dict}
 attributes:
   check_mode:
     support: full
@@ -134,6 +131,7 @@ checks:
       type: dict
     remedy: {description: "What a FAIL asks for: drain, reset, reboot, replace and others; else empty.", type: str}
 smoke_seconds: {description: Of the smoke test of O(smoke_test); null if none was run., returned: success, type: float}
+tested_at: {description: "When the smoke test began, UTC; null if none is known.", returned: success, type: str}
 busy: {description: "Who works on the cards, so that no test was run; empty if nobody.", returned: success, type: str}
 dest: {description: The report's file on the controller., returned: with O(report_folder), type: str}
 ansible_facts:
@@ -152,8 +150,8 @@ from typing import Any, Callable, Dict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.doctor.parameters import SPEC, wrong_parameter
+from ansible_collections.gpuwright.node.plugins.module_utils.first_record.tested import begin_test, end_test
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.held import holding
-from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke import start_beside
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_expectations, read_own
 
 
@@ -175,15 +173,15 @@ def verified(module: AnsibleModule, before_changes: Callable[[Any], None]) -> Di
         expectations = parse_expectations(read_own() if wanted is None else wanted)
     except ValueError as error:
         module.fail_json(msg=f"{error} [verify.expectations]")
-    training, at_work = (None, "") if module.check_mode else start_beside(params["smoke_test"])
-    if at_work:
-        params["smoke"] = {"busy": at_work}
+    test = begin_test(None if module.check_mode else params["smoke_test"])
+    params["smoke"] = test.known or params["smoke"]
     # Nothing is compiled in a module that was sent, so loading the checks takes a second: only once the training is on.
     from ansible_collections.gpuwright.node.plugins.module_utils.doctor.verification import answer_of, keep, verify
     from ansible_collections.gpuwright.node.plugins.module_utils.first_record.stamp import record_stamp
 
-    before_changes(training)
-    report, smoke_seconds = verify(params, expectations, module.check_mode, training)
+    before_changes(test.training)
+    report, smoke_seconds = verify(params, expectations, module.check_mode, test.training)
+    end_test(report, test)
     if not module.check_mode:
         try:
             warning = keep(report, params["report_path"], params["verified_path"])
@@ -193,7 +191,8 @@ def verified(module: AnsibleModule, before_changes: Callable[[Any], None]) -> Di
         if warning:
             module.warn(warning)
     for_file = bool(params["report_folder"]) and not module.check_mode
-    return dict(answer_of(report, for_file), smoke_seconds=smoke_seconds, busy=at_work)
+    told = {"smoke_seconds": smoke_seconds, "tested_at": report["smoke"].get("tested_at"), "busy": test.at_work}
+    return dict(answer_of(report, for_file), **told)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of, value_in
-from ansible_collections.gpuwright.node.plugins.plugin_utils.nothing_to_do import wanted_stamp
+from ansible_collections.gpuwright.node.plugins.plugin_utils.nothing_to_do import may_rely, wanted_stamp
 from ansible_collections.gpuwright.node.plugins.plugin_utils.operator_run import own_claim
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.kept_report import keep_report
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
@@ -20,6 +20,7 @@ IN_USE = (
     "{host} is in use, so this run did not train on the GPUs to try them: {who}. Next: run again when the work has "
     "ended, or let the run wait for it: {again} -e gpuwright_busy=wait"
 )
+NOT_AGAIN = "{host}: its smoke test passed at {when}; nothing that it depends on has changed, so it was not run again"
 AGAIN = "ansible-playbook site.yml -l {host}"
 MODULE = "gpuwright.node.gpu_verify"
 OTHER_FOLDER = "make the folder writable, or name another with -e verify_report_dir=FOLDER"
@@ -44,6 +45,8 @@ class ActionModule(ActionBase):
         answer["ansible_facts"] = verdict_fact(answer["verdict"], answer.get("checks", findings))
         if answer.get("busy"):
             display.display(f"  {IN_USE.format(host=host, who=answer['busy'], again=told(AGAIN.format(host=host)))}")
+        if answer.get("tested_at") and self._tests() and not answer["busy"] and answer.get("smoke_seconds") is None:
+            display.display(f"  {NOT_AGAIN.format(host=host, when=answer['tested_at'])}")
         if text is not None:
             folder = self._task.args["report_folder"]
             try:
@@ -53,9 +56,17 @@ class ActionModule(ActionBase):
                 answer |= {"failed": True, "msg": f"{where}: {why}; {OTHER_FOLDER} [verify.folder]"}
         return {**result, **answer}
 
+    def _tests(self) -> bool:
+        """Whether a smoke test is asked for, here and now."""
+        return isinstance(self._task.args.get("smoke_test"), dict) and not self._task.check_mode
+
     def _answer(self, host: str, variables: dict[str, Any]) -> dict[str, Any]:
         """The module's answer, with the lock of the host where that is asked for and no role of this run has it."""
         options = {**self._task.args, "stamp": wanted_stamp(variables)}
+        if self._tests():
+            names = (facts_of(variables).get("gpu_node_settled") or {}).get("names")
+            hours = options["smoke_test"].get("hours", 0) if may_rely(variables) else 0
+            options["smoke_test"] = {**options["smoke_test"], "hours": hours, "names": names or []}
         wanted, own = options.pop("hold", None), (facts_of(variables).get("gpu_node_lock") or {}).get("run")
         if wanted and not own and self._task.check_mode:
             # Who only looks is told who works there.

@@ -21,7 +21,7 @@ from ansible import context
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from . import trainer_wheel
-from .host_values import facts_of, needed_fact
+from .host_values import facts_of, is_of_another_run, needed_fact
 from .layers import INSTALLED
 from .layers import ROLES as SETTLING
 from .plan.asked import REPOSITORY_SETTINGS
@@ -48,6 +48,8 @@ PARTIAL = ("check", "start_at_task", "step")
 # A role that leaves something for another run says so: an environment in use, a step that would end somebody's work.
 LATER = re.compile(r"__\w+_later")
 DONE = "__preflight_layers_done"
+# What only playbooks/site.yml gives to the plays of its verification.
+OF_SITE = "gpu_whole_run"
 # Variables with accounts of the node.
 ACCOUNTS = re.compile(r"\w+_(users?|group|researchers)")
 ACCOUNT = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
@@ -184,14 +186,7 @@ def wanted_stamp(variables: Mapping[str, Any]) -> dict[str, Any]:
     """
     facts = facts_of(variables)
     decision = facts.get("gpu_node_settled") or {}
-    whole = (
-        list(variables.get(DONE) or ()) == list(INSTALLED)
-        and not any(context.CLIARGS.get(option) for option in PARTIAL)
-        and not variables.get("ansible_check_mode")
-        and list(variables.get("ansible_run_tags") or ()) == ["all"]
-        # No task of a role has the tag never, so skipping it leaves nothing out.
-        and not set(variables.get("ansible_skip_tags") or ()) - {"never"}
-    )
+    whole = list(variables.get(DONE) or ()) == list(INSTALLED) and _is_plain(variables)
     # Ansible leaves this variable after a task that failed and was rescued.
     smooth = "ansible_failed_task" not in variables and not any(
         value for name, value in variables.items() if LATER.fullmatch(name)
@@ -200,6 +195,27 @@ def wanted_stamp(variables: Mapping[str, Any]) -> dict[str, Any]:
     if not (whole and smooth and decision.get("inputs")) or due:
         return {}
     return {"inputs": decision["inputs"], "names": decision["names"]}
+
+
+def may_rely(variables: Mapping[str, Any]) -> bool:
+    """Whether the last smoke test may be taken for the present: in a whole run of site.yml with nothing to do here.
+
+    Whether it still holds, only the node knows.
+    """
+    facts = facts_of(variables)
+    settled = (facts.get("gpu_node_settled") or {}).get("all") is True and not is_of_another_run(facts)
+    return settled and variables.get(OF_SITE) is True and _is_plain(variables)
+
+
+def _is_plain(variables: Mapping[str, Any]) -> bool:
+    """Whether the run leaves out no task by options or tags, and changes what it finds."""
+    return (
+        not any(context.CLIARGS.get(option) for option in PARTIAL)
+        and not variables.get("ansible_check_mode")
+        and list(variables.get("ansible_run_tags") or ()) == ["all"]
+        # No task of a role has the tag never, so skipping it leaves nothing out.
+        and not set(variables.get("ansible_skip_tags") or ()) - {"never"}
+    )
 
 
 def _steady(facts: Any) -> Any:

@@ -6,10 +6,16 @@ from typing import Any, Dict, Mapping
 
 from ..training.smoke import OPTIONS, wrong_option
 
+# Of the smoke test, besides how it is run.
+OF_A_RUN: Dict[str, Dict[str, Any]] = {
+    "agents": {"type": "list", "elements": "str"},
+    "hours": {"type": "float", "default": 0.0},
+    "names": {"type": "list", "elements": "str"},
+}
 SPEC: Dict[str, Dict[str, Any]] = {
     "expectations": {"type": "dict"},
     "smoke": {"type": "dict"},
-    "smoke_test": {"type": "dict", "options": dict(OPTIONS, agents={"type": "list", "elements": "str"})},
+    "smoke_test": {"type": "dict", "options": dict(OPTIONS, **OF_A_RUN)},
     "report_folder": {"type": "path"},
     "report_path": {"type": "path"},
     "verified_path": {"type": "path"},

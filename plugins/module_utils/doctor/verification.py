@@ -35,7 +35,7 @@ def verify(
     Meanwhile `training`, a smoke test that has begun, goes on. Only the slowest readings are taken beside it: it may
     leave an Xid, and load a module.
     """
-    answer, ahead = params["smoke"], {}  # type: Any, Dict[str, Any]
+    answer, ahead, began = params["smoke"], {}, now_utc()  # type: Any, Dict[str, Any], str
     if training:
         if params["level"] != QUICK:
             ahead = collect_ahead(expectations, cards_train=params["smoke_test"]["device"] == "cuda")
@@ -44,6 +44,8 @@ def verify(
         expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"], level=params["level"], ahead=ahead
     )
     smoke = smoke_record(answer)
+    if training and "devices" in smoke:
+        smoke = dict(smoke, tested_at=began)
     last_report = params["report_path"] or REPORT_PATH
     if "busy" in smoke:
         smoke = busy_smoke(smoke["busy"], last_report, readings, now_utc())

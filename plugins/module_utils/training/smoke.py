@@ -31,6 +31,8 @@ OPTIONS = {
 
 def wrong_option(options: Mapping[str, Any]) -> str:
     """What is wrong with options that fit their types, "" if nothing is."""
+    if not options.get("hours", 0) >= 0:
+        return f"hours is {options['hours']}, expected 0 or more"
     return "" if options["timeout"] > 0 else f"timeout is {options['timeout']} s, expected a number above 0"
 
 

@@ -40,7 +40,7 @@ def last_smoke(path: str, readings: Mapping[str, Any], now: str) -> Any:
         if changed:
             return {"unreadable": f"{changed} has changed since the last smoke test"}
         smoke = {name: value for name, value in smoke.items() if name not in ("busy", "age_s")}
-        return dict(smoke, age_s=age_seconds(str(smoke.pop("time", report.get("time"))), now))
+        return dict(smoke, age_s=age_seconds(str(smoke.pop("time", smoke.get("tested_at", report.get("time")))), now))
     except FileNotFoundError:
         return {"unreadable": f"this node has not been verified yet ({path} is missing)"}
     except (OSError, ValueError) as error:

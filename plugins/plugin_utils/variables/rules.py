@@ -38,6 +38,7 @@ UNIT_PATH_SUFFIXES = ("_data_dir", "_runs_dir", "_textfile_dir")
 # The lowest value of a number, by the end of its name. A count may be zero; a time may not.
 LEAST = {
     "_count": (lambda number: number >= 0, "must be 0 or more"),
+    "_hours": (lambda number: number >= 0, "must be 0 or more"),
     "_timeout": (lambda number: number > 0, "must be greater than 0"),
     "_wait_seconds": (lambda number: number >= 0, "must be 0 or more"),
     "_steps": (lambda number: number > 0, "must be greater than 0"),

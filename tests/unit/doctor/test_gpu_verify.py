@@ -105,7 +105,10 @@ def test_the_smoke_test_is_run_here_and_judged(run_module, node_commands, fake_b
     args = {"expectations": healthy_node.EXPECTATIONS, "smoke_test": smoke_test(fake_bin, script)}
     answer = run_module("gpu_verify", {**args, "report_path": str(path)})
     written = json.loads(path.read_text())
+    tested_at = written["smoke"].pop("tested_at")
     assert written["smoke"] == {**smoke, "sandbox": None, "sandbox_because": "no sandbox was asked for"}
+    assert answer["tested_at"] == tested_at <= written["time"]
+    written["smoke"]["tested_at"] = tested_at
     assert 0.3 <= answer["smoke_seconds"] <= 60
     # Nothing of the report is told twice, and put together it is the file on the node.
     assert {**answer["report"], **{name: answer[name] for name in ("verdict", "checks", "readings")}} == written
@@ -329,5 +332,5 @@ def test_the_module_documents_every_parameter_and_result():
     options = blocks["DOCUMENTATION"]["options"]
     assert_documented(options, gpu_verify.SPEC)
     assert_documented(options["smoke_test"]["suboptions"], gpu_verify.SPEC["smoke_test"]["options"])
-    assert set(blocks["RETURN"]) == {*TOLD, "smoke_seconds", "busy", "report", "dest", "ansible_facts"}
+    assert set(blocks["RETURN"]) == {*TOLD, "smoke_seconds", "tested_at", "busy", "report", "dest", "ansible_facts"}
     assert set(blocks["RETURN"]["checks"]["contains"]) == {*CHECK, "waived", "caused_by"}

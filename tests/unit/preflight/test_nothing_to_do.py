@@ -288,3 +288,49 @@ def test_who_leaves_something_for_another_run_says_so() -> None:
     asks = {path.parent.parent.name for path, text in texts.items() if "gpuwright.node.workload_info:" in text}
     # These change nothing, or are no part of site.yml.
     assert asks - said <= {"rollout", "patch", "accept", "drain"}, asks - said
+
+
+def finished(**changes: Any) -> dict[str, Any]:
+    """Variables of a host with nothing to do, in the verification of site.yml."""
+    facts = {"gpu_node_settled": {"all": True, "inputs": "i", "names": []}, "gpu_node": {}, **changes.pop("facts", {})}
+    return {**host(facts=facts), nothing_to_do.DONE: [], nothing_to_do.OF_SITE: True, **changes}
+
+
+def test_a_whole_run_with_nothing_to_do_may_rely_on_the_last_smoke_test() -> None:
+    assert nothing_to_do.may_rely(finished())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        # A verification by itself, a rollout, an upgrade, a patch day, a rollback.
+        {nothing_to_do.OF_SITE: None},
+        # Roles are entered: something differs, the last verdict was bad, or gpuwright_full asks for it.
+        {"facts": {"gpu_node_settled": {"all": False, "inputs": "i", "names": []}}},
+        {"facts": {"gpu_node_settled": {}}},
+        {"facts": {"gpu_node_settled": None}},
+        # What a fact cache has of another run.
+        {"facts": {"gpu_node_preflight": {"run": "other:1:1"}}},
+        {"ansible_check_mode": True},
+        {"ansible_run_tags": ["verify"]},
+        {"ansible_skip_tags": ["system_tuning"]},
+    ],
+)
+def test_every_other_run_tests(changes: dict[str, Any]) -> None:
+    assert not nothing_to_do.may_rely(finished(**changes))
+
+
+@pytest.mark.parametrize("option", ["check", "start_at_task", "step"])
+def test_a_partial_run_tests(monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    monkeypatch.setattr(context, "CLIARGS", ImmutableDict({option: "x"}))
+    assert not nothing_to_do.may_rely(finished())
+
+
+def test_only_site_yml_says_that_the_run_is_whole() -> None:
+    """And of the plays that it imports, only those of the verification hear it."""
+    told = []
+    for file in sorted((REPOSITORY / "playbooks").glob("*.yml")):
+        for play in yaml.safe_load(file.read_text()):
+            if nothing_to_do.OF_SITE in (play.get("vars") or {}):
+                told.append((file.name, play["ansible.builtin.import_playbook"]))
+    assert told == [("site.yml", "verify.yml")]

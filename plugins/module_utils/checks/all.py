@@ -54,6 +54,7 @@ from .reboot import pending
 from .runtime import launcher, ranks
 from .secure_boot import key
 from .shared_readings import PERFORMANCE, WHOLE_ENVIRONMENT
+from .site import rows as site
 from .smoke import built, training
 from .smoke.training import smoke_record
 from .waivers import valid
@@ -133,17 +134,20 @@ def run_checks(
     checks: Sequence[Check] = CHECKS,
     level: str = STANDARD,
 ) -> List[Dict[str, Any]]:
-    """The records of the report, one for each check of `level` or a quicker one, in the order of `checks`.
+    """The records of the report, one for each check of `level` or a quicker one, in the order of `checks`, then those
+    of the site, which have no level: they are judged wherever they were asked.
 
     `smoke` is what amp_smoke_test returned, None if it was not run. Acknowledgements and switched-off checks are
     applied (see `waivers.rules`), and the strikes of this moment are counted before they are judged. Never raises.
     """
     seen = dict(readings, smoke=smoke_record(smoke))
-    asked = [check for check in checks if check.level in within(level)]
+    own = site.site_rows(readings)
+    every = (*CHECKS, *own)
+    asked = [check for check in checks if check.level in within(level)] + own
     first = [check for check in asked if check.id != strikes.STRIKES]
-    records = run_with_waivers(first, CHECKS, seen, expectations)
+    records = run_with_waivers(first, every, seen, expectations)
     seen["strikes"] = counted(readings, expectations, records, CHECKS)
     by_id = {record["id"]: record for record in records}
     last = [check for check in asked if check.id not in by_id]
-    by_id.update((record["id"], record) for record in run_with_waivers(last, CHECKS, seen, expectations))
+    by_id.update((record["id"], record) for record in run_with_waivers(last, every, seen, expectations))
     return with_causes([by_id[check.id] for check in asked])

@@ -9,7 +9,9 @@ from ..readings.attempt import attempt
 from ..verdict.check import STANDARD, within
 from ..verdict.reader import ALWAYS, WITHOUT_CARDS, Seen
 from ..verdict.report import Record
-from .all import READERS
+from .all import CHECKS, READERS
+from .site.reading import read_site_checks
+from .site.rows import READING as SITE_CHECKS
 
 NOTHING: Dict[str, Any] = {}
 # Level quick promises an answer within 5 s, even if nvidia-smi hangs.
@@ -22,6 +24,7 @@ def collect(
     nvidia_smi_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     level: str = STANDARD,
     ahead: Mapping[str, Any] = NOTHING,
+    site: bool = False,
 ) -> Dict[str, Any]:
     """Read the node below `root`. `expectations` (see docs/parts/report.md) says where to look, not what to find.
 
@@ -29,12 +32,17 @@ def collect(
     speed of the GPUs is measured last, when no other reading uses them.
 
     `nvidia_smi_seconds` is how long nvidia-smi may take. Null means "it does not exist", which is a finding, not a
-    failed reading. `ahead` are readings of `collect_ahead`, which are not taken again.
+    failed reading. `ahead` are readings of `collect_ahead`, which are not taken again. `site`: the site's own checks
+    are asked, too, for which no level sets a limit.
     """
     readings = {"probe": attempt(probe, root), "nvidia_smi": attempt(query, nvidia_smi_seconds)}
     seen = Seen(root, expectations, readings["probe"], readings["nvidia_smi"])
     for each in within(level):
         readings.update(collect_level(seen, each, ahead))
+    if site:
+        found = attempt(read_site_checks, root, {check.id for check in CHECKS})
+        if found is not None:
+            readings[SITE_CHECKS] = found
     return readings
 
 

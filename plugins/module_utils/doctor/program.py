@@ -18,6 +18,8 @@ from typing import Any, Dict, List, Optional, Sequence
 from ..checks.all import CHECKS, run_checks
 from ..checks.collect import QUICK_NVIDIA_SMI_SECONDS, collect
 from ..checks.gpu.strikes_kept import keep_strikes
+from ..checks.site.reading import FOLDER
+from ..checks.site.rows import is_site
 from ..checks.waivers.report import with_waivers
 from ..gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS
 from ..host.terminal import escape_output, print_utf8
@@ -200,6 +202,9 @@ def explain(name: str) -> int:
                 lines = textwrap.wrap(" ".join(text.split()), TEXT_WIDTH - 10, break_on_hyphens=False)
                 print("\n".join(f"{'' if index else title:<10}{line}" for index, line in enumerate(lines)))
             return 0
+    if is_site(check_id):
+        print(f"{check_id}: a check of this site, if {FOLDER} has such a program; docs/verdict.md says what it prints")
+        return 0
     near = near_checks(check_id)
     if near:
         print(f"gpu-doctor: there is no check {name!r}: did you mean {' or '.join(near)}?", file=sys.stderr)
@@ -231,10 +236,10 @@ def examine(expectations: Record, root: str = "/", level: str = STANDARD, record
     """The report of this moment; its smoke test is the last verification's.
 
     `recorded`: the result opens or closes the gate. Then a driver that is slow to start, as at boot or with many cards,
-    gets its time even at level quick; a person who asks for a quick answer gets one.
+    gets its time even at level quick, and so do the site's own checks; a person who asks for a quick answer gets one.
     """
     seconds = QUICK_NVIDIA_SMI_SECONDS if level == QUICK and not recorded else DEFAULT_TIMEOUT_SECONDS
-    readings = collect(expectations, root, seconds, level)
+    readings = collect(expectations, root, seconds, level, site=recorded or level != QUICK)
     now = now_utc()
     smoke = last_smoke(os.path.join(root, REPORT_PATH.lstrip("/")), readings, now) if level != QUICK else None
     checks = run_checks(readings, expectations, smoke, level=level)

@@ -41,7 +41,7 @@ def verify(
             ahead = collect_ahead(expectations, cards_train=params["smoke_test"]["device"] == "cuda")
         answer = training.answer()
     readings = collect(
-        expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"], level=params["level"], ahead=ahead
+        expectations, nvidia_smi_seconds=params["nvidia_smi_timeout"], level=params["level"], ahead=ahead, site=True
     )
     smoke = smoke_record(answer)
     if training and "devices" in smoke:

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Optional
 
 from ..checks.gpu.strikes_kept import read_strikes
 from ..checks.kernel.event_names import in_one_spelling
+from ..checks.site.rows import is_site
 from ..checks.smoke.training import smoke_record
 from ..checks.waivers import acknowledgements
 from ..checks.waivers.acknowledgements import DEFAULT_FOR, LONGEST_DAYS, is_event, later
@@ -118,9 +119,11 @@ def _acknowledge(options: argparse.Namespace, root: str, expectations: Record, e
     except ValueError as error:
         raise Refused(f"--for: {error}")
     name = in_one_spelling(options.acknowledge)
-    check = check_named(name)
+    # A check of the site is known once it was asked.
+    check = None if is_site(name) else check_named(name)
     report = examine(expectations, root, check.level if check else QUICK, True)
     found = dict(report["readings"], smoke=smoke_record(report["smoke"]), performance=report.get("performance"))
+    check = check_named(name, found) if is_site(name) else check
     added = [
         dict(entry, **_who(reason, seconds, root))
         for entry in findings_to_acknowledge(name, check, found, expectations)

@@ -27,6 +27,7 @@ SOURCES: Dict[str, Source] = {
     "readings.probe": by_hand(
         "/proc, /sys and /boot", "lspci -nnk -d 10de: ; uname -r ; cat /proc/driver/nvidia/version"
     ),
+    "readings.site_checks": by_hand("/etc/gpuwright/checks.d", "ls -la /etc/gpuwright/checks.d"),
     "readings.smoke": Source("the smoke test of the last verification", VERIFY + " ; it runs the smoke test again."),
 }
 # For a reading that is none of these: an error of the program itself.

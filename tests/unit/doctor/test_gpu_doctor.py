@@ -267,6 +267,29 @@ def gated(node: HostTree) -> Path:
     return node.folder / "var/lib/gpuwright/boot-check.json"
 
 
+def test_a_sites_own_check_closes_the_gate_until_it_is_acknowledged(doctor, node):
+    """The rows of what the timer records: for the gate, other users, and root's decision."""
+    gated(node)
+    own = node.folder / "etc/gpuwright/checks.d/scratch"
+    node.put("/etc/gpuwright/checks.d/scratch", """#!/bin/sh\necho '{"status": "FAIL", "message": "no /scratch"}'\n""")
+    for folder in (own.parent, own.parent.parent, own.parent.parent.parent):
+        folder.chmod(0o755)
+    own.chmod(0o755)
+    assert "site.scratch" not in doctor("--level", "quick").stdout
+    done = doctor("--level", "quick", "--record", "900")
+    assert (
+        done.returncode == 1 and "FAIL site.scratch: no /scratch -> Run: /etc/gpuwright/checks.d/scratch" in done.stdout
+    )
+    closed = doctor("--gate")
+    assert closed.returncode == 1 and "verdict FAIL" in closed.stderr and "site.scratch" in closed.stderr
+    seen = {row["id"]: row for row in json.loads(doctor("--json", user=65534).stdout)["checks"]}["site.scratch"]
+    assert seen["status"] == "FAIL" and "no /scratch; seen by root" in seen["message"]
+    accepted = doctor("--acknowledge", "site.scratch", "--reason", "until Monday", "--for", "2d")
+    assert accepted.returncode == 0 and "gate open: verdict WARN" in accepted.stdout, accepted.stderr
+    assert doctor("--acknowledge", "site.other", "--reason", "x").returncode == 2
+    assert doctor("--explain", "site.scratch").returncode == 0
+
+
 def test_the_kept_result_opens_the_gate(doctor, node, folder):
     kept = gated(node)
     closed = doctor("--gate")
@@ -578,7 +601,8 @@ def test_quick_keeps_its_promise_when_nvidia_smi_hangs(doctor, folder):
 def test_how_long_nvidia_smi_may_take(monkeypatch, level, recorded, seconds):
     asked = []
 
-    def collected(_expectations, _root, nvidia_smi_seconds, _level):
+    def collected(_expectations, _root, nvidia_smi_seconds, _level, site):
+        assert site is (level != "quick" or bool(recorded))
         asked.append(nvidia_smi_seconds)
         return healthy_node.readings()
 

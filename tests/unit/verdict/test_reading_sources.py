@@ -71,6 +71,7 @@ def test_every_reading_has_a_reader():
         "expectations",
         "readings.nvidia_smi",
         "readings.probe",
+        "readings.site_checks",
         "readings.smoke",
     ]
 

@@ -8,11 +8,14 @@ from ...verdict.check import FAIL, UNKNOWN, Check, judge
 from ...verdict.report import Record, printable
 from ..all import CHECKS
 from ..kernel.event_names import KERNEL
+from ..site.rows import site_rows
 from . import events as waivable_events
 from .acknowledgements import Entry, cards_in
 from .events import Failing
 from .rules import close_events, in_force
 from .scope import kept_message
+
+NOTHING: Record = {}
 
 
 class Refused(Exception):
@@ -83,11 +86,15 @@ def _entry(name: str, record: Record, last_s: Optional[float], count: Optional[i
     }
 
 
-def check_named(name: str) -> Optional[Check]:
-    """The check of that name, None if it may be an event; `Refused` if it is neither."""
-    check = next((check for check in CHECKS if check.id == name), None)
+def check_named(name: str, readings: Record = NOTHING) -> Optional[Check]:
+    """The check of that name, None if it may be an event; `Refused` if it is neither.
+
+    readings   in which the site's own checks are, if there are any
+    """
+    known = [*CHECKS, *site_rows(readings)]
+    check = next((check for check in known if check.id == name), None)
     if check is None and not name.startswith(KERNEL):
-        near = difflib.get_close_matches(name, [check.id for check in CHECKS], 1)
+        near = difflib.get_close_matches(name, [check.id for check in known], 1)
         words = f"did you mean {near[0]}?" if near else "gpu-doctor lists the checks that FAIL"
         raise Refused(f"there is no check {name!r}: {words}")
     return check

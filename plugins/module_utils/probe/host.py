@@ -22,6 +22,7 @@ from .nvidia import read_nvidia
 from .plan_choices import read_kept_plan
 from .reboot import reboot_reasons
 from .use import read_in_use
+from .vgpu import add_vgpus
 
 SCHEMA = 1
 VERIFIED_FILE = "/var/lib/gpuwright/verified.json"
@@ -46,6 +47,7 @@ def probe(root: str = "/", ask: Ask = ask, kernels: Sequence[str] = (), agents: 
     kernel = read_kernel(root, ask, system["family"], kernels)
     key = read_module_key(root, system["id"], kernel["next_boot"])
     machine, gpus = os.uname().machine, read_gpus(root)
+    add_vgpus(root, gpus, ask)
     host = {
         "schema": SCHEMA,
         "hostname": read_text(root, "/proc/sys/kernel/hostname") or "unknown",

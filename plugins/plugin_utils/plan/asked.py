@@ -40,6 +40,16 @@ CONTAINER_PACKAGE = "nvidia-container-toolkit-base"
 LOCKS = SHIPPED.parents[2] / "framework_pytorch/files/locks"
 
 
+@functools.cache
+def sha256_of(path: str, size: int, modified_ns: int) -> str:
+    """The SHA-256 of a file, computed once for all hosts as long as its size and time are these. Raises OSError."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
 class Asked:
     """Of one host.
 
@@ -70,8 +80,26 @@ class Asked:
             "today": datetime.date.today().isoformat(),
             "only_judged": judged_only,
             "kernel_target": self.setting("system_kernel_target"),
+            "site_driver": self._site_driver(),
             "driver_guards": {"guards": self.setting("system_driver_guards"), "hold": hold},
         }
+
+    def _site_driver(self) -> dict[str, Any]:
+        """The guest driver that the inventory names, for machines with parts of cards; `problem` of its file, or ""."""
+        file, digest = (self.setting(f"system_driver_package_{name}") for name in ("file", "sha256"))
+        found = {"file": file, "packages": self.setting("system_driver_packages"), "problem": ""}
+        if file:
+            try:
+                status = Path(file).stat()
+                seen = sha256_of(file, status.st_size, status.st_mtime_ns)
+            except OSError as error:
+                return {**found, "problem": f"it cannot be read on the controller ({error.strerror})"}
+            if seen != str(digest).lower():
+                said = (
+                    f"system_driver_package_sha256 is {digest}" if digest else "system_driver_package_sha256 is not set"
+                )
+                found["problem"] = f"its SHA-256 is {seen}, and {said}"
+        return found
 
     def hardware(self, node: Mapping[str, Any]) -> dict[str, Any]:
         """The cards of an image: it is for servers with cards, whatever the machine has on which it is made."""
@@ -104,9 +132,10 @@ class Asked:
             packages = [name for name in plan["kernel"]["packages"] if name == "dkms"] + plan["runtime"]["packages"]
             found.append({"id": "epel", **epel, "always": True, "packages": packages})
         driver = plan["driver"]
-        if driver["source"] == "nvidia" and driver["branch"]:
+        if driver["repository"]:
             vendors = self._repository("system_driver_repository", driver["repository"])
-            packages = plan["platform"]["packages"] if driver["present"] else driver["packages"]
+            own = driver["packages"] if driver["source"] == "nvidia" else []
+            packages = plan["platform"]["packages"] if driver["present"] else own
             packages = [*packages, plan["cuda"]["package"], *plan["cudnn"]["packages"], *plan["nccl"]["packages"]]
             named = [name for name in packages if name]
             found.append({"id": driver["repository"]["id"], **vendors, "always": False, "packages": named})

@@ -46,6 +46,8 @@ CPU_BUILD = "cpu"
 PYPI = "pypi"
 # Where a driver and its toolkit can come from: the values of driver_source.
 NVIDIA, DISTRIBUTION = "nvidia", "distribution"
+# The driver that a site names for parts of cards (`guests`); nobody asks for it by this word.
+SITE = "site"
 NVIDIA_TITLE = "NVIDIA's repository"
 
 
@@ -120,6 +122,8 @@ def _drivers(matrix: dict[str, Any], exact_version: str, family: str | None) -> 
         for flavour, details in sorted(row["flavours"].items()):
             for version in ("", exact_version) if exact_version and major(exact_version) == branch else ("",):
                 for source, place in _places(matrix, family, branch, flavour):
+                    if source == SITE and not version:
+                        continue
                     pins = {"driver_branch": branch, "driver_flavour": flavour, "driver_version": version}
                     label = f"driver {version or branch} ({flavour}){place['label']}"
                     needs = ("driver_version",) if version else ()
@@ -129,7 +133,10 @@ def _drivers(matrix: dict[str, Any], exact_version: str, family: str | None) -> 
                     if place.get("maintained"):
                         # Whoever has it goes on with it: that NVIDIA has ended the branch is a fact of another source.
                         row_here.update(status="maintained", eol="")
-                    doubt = doubt_of_release(matrix, version) if version else ""
+                    if source == SITE:
+                        # The hypervisor's release decides, and the guest's module is the proprietary one unless asked.
+                        row_here.update(preferred_flavour="proprietary", status="maintained", eol="")
+                    doubt = doubt_of_release(matrix, version) if version and source != SITE else ""
                     if doubt:
                         row_here.update(verified=False, unverified=doubt, doubt=doubt)
                     found.append(Candidate("driver", label, dict(pins, driver_source=source), needs, row_here))
@@ -144,6 +151,8 @@ def _places(matrix: dict[str, Any], family: str | None, branch: str, flavour: st
     holds   `{kind: versions}`, a missing kind is unlimited
     maintained, version  of an archive's driver, as far as they are known
     """
+    if "site_driver" in matrix:
+        return [(SITE, {"label": " of the site", "title": "the site's own package", "rank": 1, "holds": {}})]
     places = [(NVIDIA, {"label": "", "title": NVIDIA_TITLE, "rank": 1, "holds": {}})]
     archive = matrix["os_families"].get(family, {}).get("distribution")
     own = archive["drivers"].get(branch) if archive else None

@@ -10,7 +10,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
 
 from .candidates import Candidate
 from .kernels.names import kernel_remarks, kernels_of, names_of
-from .platforms import NOTHING, Part, exact_names, other_names, platform_of
+from .machines.platforms import NOTHING, Part, exact_names, other_names, platform_of
 
 # The guards of a driver, as the plan announces them.
 MODULE_STREAM = "dnf's module stream {}"
@@ -18,6 +18,20 @@ VERSION_LOCK = "a version lock, which dnf and dnf-automatic honour"
 PREFERENCE = "apt's preference for {}"
 UNATTENDED = "a list of packages that unattended-upgrades leaves alone"
 HOLD = "a hold of its packages at their version"
+
+
+def site_names(family: dict[str, Any], packages: list[str]) -> dict[str, Any]:
+    """What differs in a family's row where the site names the driver's packages: its names, and nothing by patterns."""
+    flavour = {"package": packages[0] if packages else "", "module": "nvidia"}
+    names = {"install": packages[1:], "libraries": [], "remark": ""}
+    return {
+        "site_driver": True,
+        "streams": False,
+        "driver_names": "",
+        "switch_removes": [],
+        "flavours": dict.fromkeys(family["flavours"], flavour),
+        "driver_packages": dict.fromkeys(family["driver_packages"], names),
+    }
 
 
 def has_streams(family: dict[str, Any]) -> bool:
@@ -43,7 +57,7 @@ def driver_of(
     names = family["driver_packages"][driver.row["packages"]]
     branch = driver.pins["driver_branch"]
     archive = family["distribution"]
-    install = [name.format(branch=branch) for name in [flavour["package"]] + names["install"]]
+    install = [name.format(branch=branch) for name in [flavour["package"]] + names["install"] if name]
     libraries = [name.format(branch=branch) for name in names["libraries"]]
     suite = [] if archive else family["driver_names"].split()
     present = is_driver_present(host, driver)
@@ -143,6 +157,9 @@ def at_version(family: dict[str, Any], names: list[str], version: str, branch: s
     """
     archive = family["distribution"] or {}
     by_rpm = family["format"] == "rpm"
+    if family.get("site_driver"):
+        # NVIDIA's guest packages have no revision in apt's words.
+        return [f"{name}-{version}" if by_rpm else f"{name}={version}*" for name in names]
     if not archive and branch and not (by_rpm and version):
         return [f"{name}-{branch}.*" if by_rpm else f"{name}={_deb_pattern(branch, version)}" for name in names]
     pattern = "{}-{}" if by_rpm else "{}={}-*"

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
 
-from .candidates import NVIDIA, Candidate
+from .candidates import NVIDIA, SITE, Candidate
 
 
 def before_repository(family: dict[str, Any], candidate: Candidate) -> str:
@@ -26,9 +26,11 @@ def before_repository(family: dict[str, Any], candidate: Candidate) -> str:
 
 def one_place(driver: Candidate, cuda: Candidate) -> str:
     """Driver and toolkit come from one place: repositories that hold both fight over the packages that they share."""
-    if driver.pins["driver_source"] == cuda.row["place"]["source"]:
+    # A guest's driver is in no repository, and NVIDIA's has the toolkits that go with any driver.
+    source = {SITE: NVIDIA}.get(driver.pins["driver_source"], driver.pins["driver_source"])
+    if source == cuda.row["place"]["source"]:
         return ""
-    if driver.pins["driver_source"] == NVIDIA:
+    if source == NVIDIA:
         branches = ", ".join(cuda.row["place"]["branches"])
         return f"{cuda.label} goes with the drivers from there ({branches}), not with {driver.label}"
     return place_has(driver, cuda)

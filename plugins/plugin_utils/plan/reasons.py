@@ -76,7 +76,7 @@ def find_warnings(
         found += _support_warnings(answer["driver"], as_of, matrix["support_margin_months"])
         remark = family["driver_packages"][answer["driver"].row["packages"]]["remark"]
         found += [as_sentence(remark)] if remark else []
-        if not family.get("streams", True):
+        if not family.get("streams", True) and not family.get("site_driver"):
             text = "Dnf has no module streams there: only a version lock keeps dnf to branch {}"
             found.append(text.format(answer["driver"].pins["driver_branch"]))
         if not family["distribution"] and not family["cuda_repository"]["key_fingerprint"]:

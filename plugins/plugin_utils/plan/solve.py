@@ -36,8 +36,9 @@ from .input import (
     unsupported_host,
     without_toolkit,
 )
+from .machines.guests import guest_of, guest_warnings
+from .machines.platforms import platform_of
 from .names import newest_release
-from .platforms import platform_of
 from .result import describe, requirements
 from .risks.holes import known_holes, wheel_holes
 from .rules import Rules
@@ -70,6 +71,12 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
         pins = {name: value for name, value in pins.items() if name not in TOOLKIT_KINDS}
         held = {name: value for name, value in held.items() if name not in TOOLKIT_KINDS}
     release = find_release(matrix, host)
+    form = matrix["os_families"][release["family"]]["format"] if release else "rpm"
+    guest = None if host.get("only_judged") else guest_of(host, pins, form)
+    if guest and guest.conflicts:
+        return {"conflicts": guest.conflicts}
+    if guest:
+        matrix, pins = dict(matrix, site_driver=guest.packages), guest.pins
     candidates = list_candidates(matrix, pins, release["family"] if release else None)
     unknown = unknown_pins(candidates, pins)
     conflicts = unsupported_host(matrix, host, release, pins)
@@ -108,6 +115,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     plan["profile"] = profile
     not_installed = only_planned(matrix, host, release)
     plan["warnings"] = ([not_installed] if not_installed else []) + warnings + plan["warnings"]
+    plan["warnings"] += guest_warnings(host)
     plan["warnings"] += known_holes(plan["driver"]["version"], host, plan["driver"]["present"])
     plan["warnings"] += wheel_holes(matrix, problem, facts, answer)
     plan["requirements"] = requirements(plan, matrix["profiles"][profile]["packages"], matrix["environment_packages"])

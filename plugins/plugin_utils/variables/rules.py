@@ -215,6 +215,10 @@ def _check_by_name(name: str) -> Callable[[str], str] | None:
         return _matches(VERSION_OR_NONE, 'must be a version such as "12.9", or none')
     if name.endswith(("_version", "_branch")):
         return _matches(VERSION, 'must be a version such as "580.95.05"')
+    if name.endswith("_sha256"):
+        return _matches(re.compile(r"[0-9A-Fa-f]{64}"), "must be a SHA-256 of 64 hex digits")
+    if name == "system_driver_package_file":
+        return _matches(re.compile(r"/\S+"), "must be the absolute path of a file on the controller")
     if name.endswith("_fingerprint"):
         return _matches(FINGERPRINT, "must be a fingerprint of 40 hex digits without spaces")
     if name.endswith(UNIT_PATH_SUFFIXES):

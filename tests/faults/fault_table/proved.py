@@ -260,6 +260,8 @@ ROWS = (
            f"{PATCH_KERNELS}::test_a_kernel_that_cannot_be_followed_is_named_before_the_node_is_drained"),
     Proved("kernel.flavour", "a kernel whose headers are not known", "no package owns its image", NOTHING,
            "tests/unit/preflight/test_kernel_names.py::test_a_kernel_without_a_known_twin_is_refused_by_name"),
+    Proved("driver.vgpu", "a virtual machine with a part of a card", "its subsystem id is a vGPU's", NOTHING,
+           "tests/unit/preflight/test_guests.py::test_a_guest_is_never_given_the_driver_of_a_whole_card"),
     Proved("patch.default", "a new kernel that does not become the default", "grub keeps the old one",
            "the new kernel runs, verified", f"{PATCH}::test_a_new_kernel_that_does_not_become_the_default_is_named"),
     Proved("patch.not_returned", "a node that stays under the new kernel", "no reboot brings the old one",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
 
-from .candidates import DISTRIBUTION, Candidate
+from ..candidates import DISTRIBUTION, Candidate
 
 NOTHING: dict[str, Any] = {"id": "", "name": "", "packages": [], "exact": [], "services": [], "modules": []}
 

@@ -14,7 +14,7 @@ from .cuda import compiling, toolkit
 from .cudnn import version as cudnn
 from .driver import files as driver_files
 from .driver import loaded, memory_errors, modules, next_boot, packages, switches
-from .framework import files, pytorch
+from .framework import files, pytorch, tensorflow
 from .gpu import (
     cards,
     clocks,
@@ -107,6 +107,7 @@ MODULES = (
     ranks,
     files,
     pytorch,
+    tensorflow,
     trainer,
     training,
     built,

@@ -8,11 +8,11 @@ import json
 import os
 import re
 import sys
-from typing import Any, Iterable, List, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Optional, Sequence
 
 from ..gpu.cards import card_of, has_tensor_cores
 from ..host.as_user import ordinary_account, run_as
-from ..host.bounded import run_bounded
+from ..host.bounded import Finished, run_bounded
 from ..host.files import below, exists, names_in, read_text, resolve
 from ..host.written.state_file import ANY, OTHERS, parsed
 
@@ -159,6 +159,18 @@ def who_computes(host: Any, nvidia_smi: Any) -> List[str]:
     return [f"{names[pid]} (pid {pid})" for pid in sorted(names, key=str)]
 
 
+def record_of(done: Finished, python: str) -> Dict[str, Any]:
+    """The record that a program in the environment printed; OSError with its last words if it failed."""
+    if done.rc != 0:
+        last_words = (done.stderr.strip().splitlines() or ["no error text"])[-1]
+        raise OSError(done.problem or f"{python} ended with {done.rc}: {last_words[:300]}")
+    # Libraries may print while they are imported; our line is the last.
+    answer = json.loads((done.stdout.strip().splitlines() or [""])[-1])
+    if not isinstance(answer, dict):
+        raise ValueError(f"{python} answered {answer!r} instead of a record")
+    return answer
+
+
 def read_venv(root: str, venv: str, user: str, busy: Sequence[str] = ()) -> Any:
     """What the venv's Python reports (see VENV_PROGRAM), or None if there is no venv.
 
@@ -171,14 +183,7 @@ def read_venv(root: str, venv: str, user: str, busy: Sequence[str] = ()) -> Any:
     # -I: neither the caller's environment nor its folder affects what is imported. -B: a check writes nothing.
     # A matrix product on a card takes memory that training on it may need next.
     command = [below(root, python), "-I", "-B", "-c", VENV_PROGRAM] + (["cpu"] if busy else [])
-    done = run_as(command, ordinary_account(user, root), VENV_SECONDS)
-    if done.rc != 0:
-        last_words = (done.stderr.strip().splitlines() or ["no error text"])[-1]
-        raise OSError(done.problem or f"{python} ended with {done.rc}: {last_words[:300]}")
-    # Libraries may print while they are imported; our line is the last.
-    answer = json.loads((done.stdout.strip().splitlines() or [""])[-1])
-    if not isinstance(answer, dict):
-        raise ValueError(f"{python} answered {answer!r} instead of a record")
+    answer = record_of(run_as(command, ordinary_account(user, root), VENV_SECONDS), python)
     for device in (answer.get("torch") or {}).get("devices") or []:
         device["tensor_cores"] = has_tensor_cores(card_of(device["name"]), device["capability"])
     if busy and isinstance(answer.get("torch"), dict):

@@ -29,6 +29,7 @@ ON_CUDA = (
     "framework.architectures:not-listed",
     "framework.matrix_product:too-few",
     "framework.matrix_product:failed",
+    "framework.tensorflow:too-few",
     "smoke.amp:no-gpu",
     "smoke.amp:too-few",
     "smoke.parallel:too-few",

@@ -73,7 +73,10 @@ def describe(
     }
     plan["tensorflow"] = {
         "version": tensorflow,
-        "cuda_from_pip": bool(tensorflow) and answer["tensorflow"].row["from_pip"],
+        # Beside a PyTorch for the processor, CUDA's libraries would be 3 GB of no use.
+        "cuda_from_pip": bool(tensorflow)
+        and answer["tensorflow"].row["from_pip"]
+        and pytorch["pytorch_build"] != CPU_BUILD,
     }
     plan["repositories"] = dict(family["repositories"])
     plan["epel"] = {name: family.get("epel", {}).get(name, "") for name in EPEL}

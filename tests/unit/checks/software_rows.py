@@ -23,6 +23,10 @@ def running(**second: object) -> dict:
 
 CONTAINERS = ("containers",)
 SPEC = ("containers", "spec")
+TENSORFLOW = ("tensorflow",)
+TF_DEVICES = ("tensorflow", "devices")
+TF_CPU = {"device": "cpu:0", "product": True, "learns": True, "there": True}
+TF_GPU = {**TF_CPU, "device": "gpu:0"}
 PRODUCT = ("venv", "torch", "product")
 BUSY = ("venv", "torch", "busy")
 
@@ -178,6 +182,49 @@ ROWS = [
     ("model.limits", {("smoke", "limits", "files"): "many"}, {}, UNKNOWN, "many"),
     ("model.limits", {("smoke", "limits"): None}, {}, UNKNOWN, "limits"),
     ("model.limits", {("host", "container"): "podman"}, {}, SKIP, "is a container"),
+    ("framework.tensorflow", {}, {"tensorflow.version": ""}, SKIP, "no TensorFlow is planned"),
+    ("framework.tensorflow", {TENSORFLOW: None}, {}, FAIL, "no venv"),
+    ("framework.tensorflow", {(*TENSORFLOW, "version"): "2.13.1"}, {}, FAIL, "TensorFlow 2.13.1 instead of 2.20.0"),
+    (
+        "framework.tensorflow",
+        {TENSORFLOW: {"unreadable": "ended with 1: No module named 'tensorflow'"}},
+        {},
+        UNKNOWN,
+        "No module",
+    ),
+    ("framework.tensorflow", {TF_DEVICES: [TF_CPU, {**TF_GPU, "product": False}]}, {}, FAIL, "is wrong on gpu:0"),
+    ("framework.tensorflow", {TF_DEVICES: [TF_CPU, {**TF_GPU, "learns": False}]}, {}, FAIL, "do not lower the loss"),
+    ("framework.tensorflow", {TF_DEVICES: [TF_CPU, {**TF_GPU, "there": False}]}, {}, FAIL, "of gpu:0 ran elsewhere"),
+    (
+        "framework.tensorflow",
+        {TF_DEVICES: [TF_CPU, {"device": "gpu:0", "error": "UnknownError: no cuDNN"}]},
+        {},
+        FAIL,
+        "fails on gpu:0: UnknownError: no cuDNN",
+    ),
+    (
+        "framework.tensorflow",
+        {(*TENSORFLOW, "cards"): 0, TF_DEVICES: [TF_CPU], (*TENSORFLOW, "lost"): ["libcudnn.so.8"]},
+        {},
+        FAIL,
+        "shows 0 of 1 GPUs: it does not find libcudnn.so.8",
+    ),
+    (
+        "framework.tensorflow",
+        {(*TENSORFLOW, "cards"): 0, TF_DEVICES: [TF_CPU], (*TENSORFLOW, "built_for"): "cpu"},
+        {},
+        FAIL,
+        "built for processors alone",
+    ),
+    ("framework.tensorflow", {TF_DEVICES: [TF_CPU], (*TENSORFLOW, "busy"): "x (pid 7)"}, {}, SKIP, "in use: x (pid 7)"),
+    ("framework.tensorflow", {TF_DEVICES: [TF_CPU]}, {}, FAIL, "was not tried on every GPU"),
+    (
+        "framework.tensorflow",
+        {(*TENSORFLOW, "cards"): 0, TF_DEVICES: [TF_CPU]},
+        {"pytorch.build": "cpu"},
+        PASS,
+        "right on cpu:0",
+    ),
     ("framework.matrix_product", {("venv",): None}, {}, FAIL, "no venv"),
     ("framework.matrix_product", {PRODUCT: "WRONG on one of cpu, cuda:0"}, {}, FAIL, "WRONG on one of"),
     ("framework.matrix_product", {PRODUCT: "right on cpu"}, {}, FAIL, "right on cpu"),

@@ -35,6 +35,7 @@ from gpuwright.readings.software import (
     read_venv,
     who_computes,
 )
+from gpuwright.readings.tensorflow import read_tensorflow
 from gpuwright.training import trainer_run
 from gpuwright.verdict.check import DEEP
 from host_tree import HostTree
@@ -385,6 +386,31 @@ def test_a_venv_that_gives_no_record(host, monkeypatch, script, words):
     monkeypatch.setattr(readings_software, "VENV_SECONDS", 0.5)
     healthy_files.put_program(host, "/venv/bin/python", script)
     assert words in attempt(read_venv, host.root, "/venv", READER)["unreadable"]
+
+
+NAMED = "W tensorflow/stream_executor: Could not load dynamic library '{}'; dlerror: {}: cannot open shared object file"
+LOST = [
+    ("", []),
+    (NAMED.format("libcudnn.so.8", "libcudnn.so.8"), ["libcudnn.so.8"]),
+    ("gpu_device.cc:2433] Cannot dlopen some GPU libraries. Please make sure", ["Cannot dlopen some GPU libraries"]),
+]
+
+
+@pytest.mark.parametrize(("told", "lost"), LOST)
+def test_libraries_that_tensorflow_does_not_find_are_named(host, told, lost):
+    """It goes on without cards, and says so only on its way."""
+    script = f"cat >&2 <<'E'\n{told}\nE\necho '{{\"cards\": 0}}'"
+    healthy_files.put_program(host, "/venv/bin/python", script)
+    assert read_tensorflow(host.root, "/venv", "/no/launcher", READER) == {"cards": 0, "lost": lost}
+
+
+def test_tensorflow_is_started_as_training_is_and_leaves_busy_cards_alone(host):
+    healthy_files.put_program(host, "/venv/bin/python", 'echo "{\\"python\\": \\"$5\\"}"')
+    healthy_files.put_program(host, "/usr/bin/gpu-run", '[ "$1" = -- ] && shift && exec "$@"')
+    for busy, word in (((), ""), (("x (pid 7)",), "cpu")):
+        found = read_tensorflow(host.root, "/venv", "/usr/bin/gpu-run", READER, busy)
+        assert (found["python"], found.get("busy")) == (word, "x (pid 7)" if busy else None)
+    assert read_tensorflow(host.root, "/no/venv", "/usr/bin/gpu-run", READER) is None
 
 
 @needs_root

@@ -96,7 +96,9 @@ def put_node(host: HostTree) -> None:
     for path in (PLAN["runtime"]["jemalloc"], PLAN["runtime"]["tcmalloc"]):
         host.put(path, ELF_LIBRARY)
     spoken = {"schema": 1, "devices": [MEASURED], "all_reduce": None, "problems": []}
-    put_program(host, "/usr/local/bin/gpu-run", f"cat <<'E'\n{json.dumps(spoken)}\nE")
+    run = f"cat <<'E'\n{json.dumps(spoken)}\nE"
+    used = f"echo noise\ncat <<'E'\n{json.dumps(READINGS['tensorflow'])}\nE"
+    put_program(host, "/usr/local/bin/gpu-run", f'case "$*" in\n*tensorflow*) {used}\n;;\n*) {run}\n;;\nesac')
     for name, text in (("device/model", "INTEL SSDPE2KX010T8"), ("device/state", "live"), ("removable", "0")):
         host.put(f"/sys/block/nvme0n1/{name}", text + "\n")
     put_program(host, "/usr/local/bin/gpu-doctor", "exit 0")

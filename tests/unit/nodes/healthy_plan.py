@@ -24,6 +24,7 @@ PLAN: dict[str, Any] = {
     "nccl": {"version": "2.27.5", "packages": []},
     "python": {"version": "3.11", "executable": "/usr/bin/python3.11"},
     "pytorch": {"version": "2.10.0", "build": "cu128", "lock": "py3.11-torch2.10.0-cu128.txt", "locked": True},
+    "tensorflow": {"version": "2.20.0", "cuda_from_pip": True},
     "runtime": {
         "packages": [],
         "jemalloc": "/usr/lib64/libjemalloc.so.2",

@@ -161,7 +161,7 @@ def test_a_driver_that_is_there_and_stays_is_compared_too() -> None:
         ({"nccl": "2.99"}, "ubuntu 24.04", ["libnccl2=2.99.*-1+cuda13.*"], "whether NCCL 2.99 was released"),
         ({"pytorch": "2.14.2"}, "rhel 9.6", ["torch==2.14.2"], "whether PyTorch 2.14.2 was released"),
         ({"pytorch": "2.15.1"}, "rhel 9.6", ["torch==2.15.1"], "whether PyTorch 2.15.1 was released"),
-        ({"tensorflow": "2.20.1", "pytorch_build": "cpu"}, "rhel 9.6", ["tensorflow[and-cuda]==2.20.1"], "2.20.0"),
+        ({"tensorflow": "2.20.1", "pytorch_build": "cpu"}, "rhel 9.6", ["tensorflow==2.20.1"], "2.20.0"),
         ({"python": "3.12.7"}, "rhel 9.6", ["python3.12"], "are named after 3.12 alone"),
     ],
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from healthy_plan import PLAN
 
+NOT_TRIED = {"framework.tensorflow": "not tried: the action shows the devices, and a person looks at them"}
 READINGS: dict[str, Any] = {
     "venv": {
         "python": "3.11.2",
@@ -28,6 +29,16 @@ READINGS: dict[str, Any] = {
             ],
             "product": "right on cpu, cuda:0",
         },
+    },
+    "tensorflow": {
+        "version": "2.20.0",
+        "built_for": "cuda",
+        "cards": 1,
+        "devices": [
+            {"device": "cpu:0", "product": True, "learns": True, "there": True},
+            {"device": "gpu:0", "product": True, "learns": True, "there": True},
+        ],
+        "lost": [],
     },
     "environment": {
         "distributions": 2,

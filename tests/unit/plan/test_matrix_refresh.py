@@ -164,7 +164,7 @@ def test_what_is_newer_is_told_and_written_beside_what_was_verified(world: World
     before = world.read()
     cudnn, nccl = ([row["version"] for row in before[kind] if row["cuda_major"] == "13"] for kind in ("cudnn", "nccl"))
     pytorch, tensorflow = (
-        sum((row["releases"] for row in before[kind].values()), []) for kind in ("pytorch", "tensorflow")
+        [release for row in before[kind].values() for release in row["releases"]] for kind in ("pytorch", "tensorflow")
     )
     code, output = world.run("--write")
     assert code == 0, output

@@ -31,12 +31,9 @@ class Record:
             raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.__slots__)}")
         return type(self)(*(values[name] for name in self.__slots__))
 
+    # Fields may hold sets and dicts, so a record has no hash: Python takes it away where __eq__ is defined alone.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and type(self) is type(other) and self.as_dict() == other.as_dict()
-
-    # Fields may hold sets and dicts, so a record has no hash. Python spells it so, which `object`'s type does not allow
-    # for.
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in sorted(self.as_dict().items()))

@@ -27,14 +27,13 @@ def escape_output() -> None:
 def _pass_only_text(stream: Any) -> None:
     """Names and messages of others are in what programs print; the last door is the stream itself."""
     plain = stream.write
-    if getattr(plain, "only_text", False):
+    if getattr(stream, "only_text", False):
         return
 
     def write(text: str) -> int:
         return int(plain(text if text.isprintable() else kept_lines(text)))
 
-    write.only_text = True  # type: ignore[attr-defined]
-    stream.write = write
+    stream.write, stream.only_text = write, True
 
 
 def print_utf8(text: str) -> None:

@@ -223,7 +223,7 @@ def parse_csv_answer(lines: List[str]) -> Form:
     for number, row in enumerate(rows):
         if len(row) != len(head):
             raise ValueError(f"a line has {len(row)} values instead of {len(head)}")
-        cells = {name: (cell.strip(), unit) for (name, unit), cell in zip(head, row)}  # noqa: B905
+        cells = {name: (row[place].strip(), unit) for place, (name, unit) in enumerate(head)}
         address = next((cells[name][0] for name in ADDRESS if name in cells), STAND_IN.format(number % 256))
         gpu = SubElement(root, "gpu", id=address)
         for name in names:

@@ -113,7 +113,8 @@ class Table(object):
         return [{name: value for name, value in event.items() if name != "_n"} for event in found]
 
 
-# Besides its tables, what a `KernelEvents` remembers from one message to the next.
+# What a `KernelEvents` remembers from one message to the next.
+TABLES = ("xids", "sxids", "findings")
 OTHERS = ("lines", "from_boot", "early", "sentence", "further", "load_began")
 
 
@@ -136,21 +137,20 @@ class KernelEvents(object):
     def state(self) -> Dict[str, Any]:
         """All that the next messages depend on, for `of_state`."""
         return {
-            "tables": [table.state() for table in (self.xids, self.sxids, self.findings)],
+            "tables": {name: getattr(self, name).state() for name in TABLES},
             "hardware": self.hardware.state(),
-            "others": [getattr(self, name) for name in OTHERS],
+            "others": {name: getattr(self, name) for name in OTHERS},
         }
 
     @classmethod
     def of_state(cls, state: Dict[str, Any]) -> "KernelEvents":
         """As it was when `state` was called; ValueError, KeyError or TypeError for anything else."""
         found = cls()
-        for table, kept in zip((found.xids, found.sxids, found.findings), state["tables"]):  # noqa: B905
-            table.restore(kept)
+        for name in TABLES:
+            getattr(found, name).restore(state["tables"][name])
         found.hardware.restore(state["hardware"])
-        if len(state["others"]) != len(OTHERS):
-            raise ValueError("a state of other messages")
-        for name, value in zip(OTHERS, state["others"]):  # noqa: B905
+        for name in OTHERS:
+            value = state["others"][name]
             if value is not None and not isinstance(value, type(getattr(found, name))) and name != "load_began":
                 raise ValueError(f"{name} is {value!r}")
             setattr(found, name, value)

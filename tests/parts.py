@@ -20,7 +20,7 @@ AT_ONCE = 2
 
 @dataclass(frozen=True)
 class Part:
-    """One kind of tests/run.py.
+    """One kind of tests/kinds.py.
 
     seconds    it takes on 2 cores that nobody else uses, with everything downloaded
     first      seconds more where nothing is: downloads, containers' images, environments

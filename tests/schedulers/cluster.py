@@ -103,7 +103,7 @@ def image() -> str:
 
 def trainer() -> list[str | Path]:
     """The trainer and its environment with PyTorch for CPUs, which containers of Debian 12 can use as it is."""
-    python = importlib.import_module("run").trainer_python()
+    python = importlib.import_module("trainer_kinds").trainer_python()
     assert python is not None, "the trainer's environment cannot be made here"
     return [python.parents[1], REPOSITORY / "trainer"]
 

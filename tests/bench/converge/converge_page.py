@@ -270,7 +270,7 @@ def compact(value: Any, depth: int = 0) -> str:
 
 def write_all(folder: Path, parts: dict[str, Any]) -> dict[str, Any]:
     """Put parts in place of those of the last run, and write JSON, page and picture; the whole JSON."""
-    from run import trainer_python
+    from trainer_kinds import trainer_python
 
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "converge.json"

@@ -18,7 +18,7 @@ from typing import Any
 from arms import AGAIN, BARE, REPOSITORY, Arm, allocators, install_gpu_run, launchers, library_paths, oldest_python
 from measure import Failed, compare, cost_verdict, interleave, run, start_of, verdict
 from page import with_measured, write_page
-from run import CACHE, trainer_python
+from trainer_kinds import CACHE, trainer_python
 
 RESULTS = REPOSITORY / "docs" / "benchmarks"
 GOMP = "GOMP_CPU_AFFINITY"

@@ -49,6 +49,8 @@ PRODUCT = (
     "tools",
     "tests/fleet",
     "tests/run.py",
+    "tests/kinds.py",
+    "tests/trainer_kinds.py",
     "Makefile",
     "site.yml",
 )

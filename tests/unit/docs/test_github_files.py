@@ -15,7 +15,7 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(REPOSITORY / "tests"))
-run = importlib.import_module("run")
+kinds = importlib.import_module("kinds")
 actionlint = importlib.import_module("actionlint")
 WORKFLOWS = sorted((REPOSITORY / ".github/workflows").iterdir())
 # A full commit, and the release that it is as a comment: a tag can be moved, a commit cannot.
@@ -32,22 +32,22 @@ def steps(file: Path) -> list[dict[str, Any]]:
 
 def test_lint_looks_at_every_workflow_and_form() -> None:
     folder = REPOSITORY / ".github/ISSUE_TEMPLATE"
-    assert [str(file.relative_to(REPOSITORY)) for file in WORKFLOWS] == list(run.WORKFLOWS)
+    assert [str(file.relative_to(REPOSITORY)) for file in WORKFLOWS] == list(kinds.WORKFLOWS)
     forms = {str(file.relative_to(REPOSITORY)) for file in folder.iterdir()}
-    assert forms == {*run.FORMS, ".github/ISSUE_TEMPLATE/config.yml"}
+    assert forms == {*kinds.FORMS, ".github/ISSUE_TEMPLATE/config.yml"}
 
 
 def test_pre_commit_runs_what_make_lint_runs() -> None:
     (repository,) = parsed(REPOSITORY / ".pre-commit-config.yaml")["repos"]
     hooks = {hook["name"]: tuple(hook["entry"].split()) for hook in repository["hooks"]}
-    assert hooks == {name: (f".venv/bin/{command[0]}", *command[1:]) for name, command in run.LINTERS.items()}
+    assert hooks == {name: (f".venv/bin/{command[0]}", *command[1:]) for name, command in kinds.LINTERS.items()}
     # Each looks at the whole tree, as in `make lint`, and takes the tool that requirements/dev.lock pins.
     assert repository["repo"] == "local"
     assert all(hook["language"] == "system" and hook["always_run"] for hook in repository["hooks"])
     assert not any(hook["pass_filenames"] for hook in repository["hooks"])
 
 
-@pytest.mark.parametrize("name", sorted({command[0] for command in run.LINTERS.values()} - {"python"}))
+@pytest.mark.parametrize("name", sorted({command[0] for command in kinds.LINTERS.values()} - {"python"}))
 def test_every_linter_is_pinned_with_its_hash(name: str) -> None:
     assert re.search(rf"(?m)^{name}==\S+ \\\n +--hash=sha256:", (REPOSITORY / "requirements/dev.lock").read_text())
 

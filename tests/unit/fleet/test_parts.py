@@ -18,6 +18,7 @@ import yaml
 TESTS = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TESTS)]
 
+import kinds as kinds_of_tests  # noqa: E402
 import parts  # noqa: E402
 import run  # noqa: E402
 from cores.releases_of_core import RELEASES  # noqa: E402
@@ -220,7 +221,7 @@ def test_the_short_scenario_has_a_host_and_the_variables_of_the_long_one(system:
         return {key: (TESTS / "molecule" / scenario / path).resolve() for key, path in found.items()}
 
     fleets = yaml.safe_load((TESTS / "fleet/hosts.yml").read_text())["fleets"]
-    short, long = f"{system}-alone", dict(zip(SHORT, run.SYSTEM_SCENARIOS, strict=True))[system]
+    short, long = f"{system}-alone", dict(zip(SHORT, kinds_of_tests.SYSTEM_SCENARIOS, strict=True))[system]
     (host,) = fleets[short]
     assert [platform["name"] for platform in settings(short)["platforms"]] == [host] and host in fleets[long]
     assert settings(short)["scenario"]["test_sequence"] == ["destroy", "create", "converge", "idempotence", "destroy"]

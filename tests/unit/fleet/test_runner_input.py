@@ -16,9 +16,9 @@ import pytest
 FLEET = Path(__file__).resolve().parents[2] / "fleet"
 CHANGES_ITS_INPUT = "import os; os.set_blocking(0, False)"
 STARTS = {
-    "call": "run.call(*words)",
-    "call_quietly": "run.call_quietly(words)",
-    "run_scenario": "run.run_scenario('none')",
+    "call": "programs.call(*words)",
+    "call_quietly": "programs.call_quietly(words)",
+    "run_scenario": "kinds.run_scenario('none')",
     "shell.run": "shell.run(words)",
 }
 
@@ -31,9 +31,9 @@ def test_a_program_cannot_change_the_input_of_the_next(start: str, tmp_path: Pat
     code = f"""
 import pathlib, sys
 sys.path[:0] = {[str(FLEET), str(FLEET.parent)]!r}
-import run
+import kinds, programs
 from gpuwright_fleet import shell
-run.RESULTS = run.REPOSITORY = pathlib.Path({str(tmp_path)!r})
+programs.REPOSITORY = kinds.REPOSITORY = kinds.RESULTS = pathlib.Path({str(tmp_path)!r})
 words = [sys.executable, "-c", {CHANGES_ITS_INPUT!r}]
 {STARTS[start]}
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
 import time
@@ -162,6 +163,56 @@ def test_it_is_open_exactly_when_the_gate_is(ask, tmp_path: Path, verdict: str, 
     # The uptime of the copy is a little older than that of the program, never by the second that would matter.
     opened = boot_check.gate(str(tmp_path))[0]
     assert (ask(content)[0] == 0) is opened
+
+
+def damaged_records() -> list[str]:
+    """Texts of a record that was good: a byte, a line or a value is gone, twice there, or another one."""
+    good = record("PASS", check("disk.space", "WARN", "Run: df"))
+    text = json.dumps(good, indent=2, sort_keys=True) + "\n"
+    lines = text.splitlines(keepends=True)
+    draw = random.Random(17)
+    found = []
+    for _ in range(60):
+        at, where = draw.randrange(len(text)), draw.randrange(len(lines))
+        found.append(text[:at] + text[at + 1 :])
+        found.append(text[:at] + draw.choice('{}[]",:\\\0\xffx0-.') + text[at + 1 :])
+        found.append("".join(lines[:where] + lines[where + 1 :]))
+        found.append("".join(lines[: where + 1] + lines[where:]))
+    for name in good:
+        for value in (None, True, False, -1, 0, 1, 1.0, 1e400, "", "1", "PASS", [], {}, [{}], {"a": {}}):
+            found.append(json.dumps({**good, name: value}, indent=2, sort_keys=True) + "\n")
+        found.append(json.dumps({key: good[key] for key in good if key != name}, indent=2, sort_keys=True) + "\n")
+    # What a person may write, and what a disk may leave.
+    found += [text + extra for extra in ("x", "}", "{}\n", "\n", "\0\0", text)]
+    found += [text.replace('"PASS"', word, 1) for word in ("'PASS'", "PASS", '"PASS" ', '"PA\\ss"', '"PA\\u12"')]
+    found += [
+        text.replace(",\n", "\n", 1),
+        text.replace(",\n", ",,\n", 1),
+        text.replace('": ', '" ', 1),
+        "\ufeff" + text,
+    ]
+    return found
+
+
+def test_no_damaged_record_is_open_here_and_closed_there(ask, tmp_path: Path) -> None:
+    """The gate is open without the program only for a record in a form that gpu-doctor does not write."""
+    node = tmp_path / "node"
+    for path in (boot_check.BOOT_ID_PATH, boot_check.UPTIME_PATH):
+        (node / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, node / path[1:])
+    for path in (boot_check.RECORD_PATH, boot_check.UNIT_PATH):
+        (node / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+    (node / boot_check.UNIT_PATH[1:]).touch()
+    records = damaged_records()
+    for text in records:
+        # The record is as old for both.
+        shutil.copyfile(boot_check.UPTIME_PATH, node / boot_check.UPTIME_PATH[1:])
+        (node / boot_check.RECORD_PATH[1:]).write_text(text)
+        opened, said = boot_check.gate(str(node))[0], ask(text)
+        assert not (said[0] == 0 and not opened), (said, text[:2000])
+        if opened and said[0]:
+            assert json.dumps(json.loads(text), indent=2, sort_keys=True) + "\n" != text, (said, text[:2000])
+    assert len(records) > 380
 
 
 def test_it_takes_less_than_50_milliseconds(ask) -> None:

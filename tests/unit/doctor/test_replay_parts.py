@@ -295,3 +295,27 @@ def test_a_folder_with_holes_takes_no_memory(tmp_path):
             file.truncate(31 * 1024 * 1024)
     members, cut = given_file.read_members(str(folder), sorted(path.name for path in folder.iterdir()))
     assert cut and sum(len(part) for part in members.values()) <= given_file.MOST_UNPACKED
+
+
+@pytest.mark.parametrize("form", ["xml", "text", "table"])
+def test_what_windows_cannot_type_is_given_for_linux(tmp_path, form):
+    """Its nvidia-smi tells how Windows drives the card, and nobody has systemctl there."""
+    if form == "xml":
+        text = re.sub("<compute_mode>.*</compute_mode>", "<compute_mode>Prohibited</compute_mode>", XML)
+        text = text.replace(
+            "<compute_mode>", "<driver_model><current_dm>WDDM</current_dm></driver_model><compute_mode>", 1
+        )
+    elif form == "text":
+        text = QUERY.replace(
+            "    ECC Errors", "    Driver Model\n        Current : WDDM\n        Pending : WDDM\n    ECC Errors"
+        )
+    else:
+        text = TABLE.replace(
+            "|---",
+            "| GPU  Name                  Driver-Model | Bus-Id          Disp.A | Volatile Uncorr. ECC |\n|---",
+            1,
+        )
+    _status, found, shown = replayed(tmp_path, text)
+    actions = [check["action"] for result in found for check in result["checks"] if check["action"]]
+    assert actions and all(action.startswith("On Linux: ") for action in actions)
+    assert "the answer is from Windows" in shown

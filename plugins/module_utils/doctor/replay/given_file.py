@@ -5,6 +5,7 @@ import codecs
 import io
 import json
 import os
+import re
 import stat
 import tarfile
 import zlib
@@ -34,6 +35,11 @@ FORMS = (TEXT_FORM, CSV_FORM, TABLE_FORM)
 # Something that may tell of a card's health. Beside something that is judged, all is UNKNOWN at best.
 NOT_JUDGED = "not judged"
 
+# How Windows drives a card, which only its nvidia-smi tells: in the XML, in the text of -q, and over its table.
+WINDOWS = re.compile(
+    r"<current_dm>(?:WDDM|TCC|MCDM)\b|Driver Model\s+Current\s+: (?:WDDM|TCC|MCDM)\b|TCC/WDDM|Driver-Model"
+)
+
 
 class Piece(NamedTuple):
     """One thing to judge.
@@ -45,6 +51,7 @@ class Piece(NamedTuple):
     members  {name: bytes} of a BUNDLE
     cut      the file is longer than what was read of it
     left_out sentences about what is in the file and not judged
+    windows  it is an answer of Windows' nvidia-smi
     """
 
     kind: str
@@ -54,6 +61,7 @@ class Piece(NamedTuple):
     members: Mapping[str, bytes] = {}
     cut: bool = False
     left_out: Sequence[str] = ()
+    windows: bool = False
 
 
 class Found(NamedTuple):
@@ -182,13 +190,13 @@ def pieces_of_text(data: bytes, cut: bool = False) -> List[Piece]:
             return [Piece(NOT_JUDGED, f"a packed file ({name}); unpack it first")]
         return [Piece(OTHER, "a binary file")]
     parts = parts_of(text)
-    found = [Piece(XML, answer, cut=cut) for answer in parts.answers]
+    found = [Piece(XML, answer, cut=cut, windows=bool(WINDOWS.search(answer))) for answer in parts.answers]
     found += [Piece(XML, sentence, cut=cut) for sentence in parts.sentences]
     for name, form in parts.forms:
         if isinstance(form, str):
             found.append(Piece(DAMAGED, f"{name} that cannot be read: {form}", cut=cut))
         elif form.root.find("gpu") is not None or form.root.find("attached_gpus") is not None:
-            found.append(Piece(name, log=form, cut=cut or form.cut))
+            found.append(Piece(name, log=form, cut=cut or form.cut, windows=bool(WINDOWS.search(text))))
         elif form.root.find("attached_units") is None:
             found.append(Piece(NOT_JUDGED, f"{name} without a card"))
     found += [Piece(LOG, log=log, of=parts.of, cut=cut, left_out=log.left_out) for log in parts.machines]

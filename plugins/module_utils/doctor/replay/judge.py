@@ -35,6 +35,7 @@ UNSET: Dict[str, Any] = {"xid_policy": [], "tuning": None, "confinement": NO_CON
 # `other_forms.STAND_IN`, with or without its function.
 NO_ADDRESS = re.compile(r"ffff:ff:([0-9a-f]{2})(?:\.0)?")
 NOT_MEASURED = "not measured: "
+OF_WINDOWS = "the answer is from Windows, and what is to be typed is for Linux"
 
 
 class Part(dict):
@@ -70,10 +71,18 @@ def judged(piece: Piece) -> dict:
         found = _bare(piece.kind, {"kernel_log": reading}, _log_words(piece), piece.cut)
     else:
         found = _result(piece.kind, problem=piece.text)
+    if piece.windows:
+        found["left_out"] = found["left_out"] + [OF_WINDOWS]
+        found["checks"] = [_of_windows(check) for check in found["checks"]]
     found["left_out"] = found["left_out"] + list(piece.left_out)
     if piece.cut and found["verdict"] in (PASS, WARN):
         found.update(verdict=UNKNOWN, problem="it was not read to its end, so that what follows is not judged")
     return found
+
+
+def _of_windows(check: dict) -> dict:
+    """Nobody can type systemctl there."""
+    return dict(check, action=f"On Linux: {check['action']}") if check["action"] else check
 
 
 def _result(kind: str, **more: Any) -> dict:

@@ -17,7 +17,7 @@ CORPUS ?= tests/unit/data
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint \
-  unit trainer trainer-long digits molecule hardened el9 el10 debian13 page deep guards findings archives plays-fleet plays-node test-turn test-all \
+  unit trainer trainer-long tensorflow digits molecule hardened el9 el10 debian13 page deep guards findings archives plays-fleet plays-node test-turn test-all \
   faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm \
   test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-plan-truth bench-page bench-trainer gpu-bench \
   trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean \
@@ -67,6 +67,9 @@ trainer: venv ## the GAN trainer on the CPU, without what takes long
 
 trainer-long: venv ## what of the trainer's tests compiles, traces or trains for long
 	@$(RUN) trainer-long
+
+tensorflow: venv ## the check of TensorFlow, on a real one for processors
+	@$(RUN) tensorflow
 
 digits: venv ## slower: the default model on 1,797 digits: what its averaged generator is worth as it is drawn (DIGITS_SEEDS=1,2,3)
 	@$(RUN) digits

@@ -24,7 +24,7 @@ from programs import (
     pytest_suite,
     start,
 )
-from trainer_kinds import digits, trainer, trainer_long
+from trainer_kinds import digits, tensorflow, trainer, trainer_long
 
 SCENARIOS = ("el8",)
 # Debian 12: NVIDIA's real packages from Debian's archive, about 1.8 GB; then NVIDIA's repository, in stand-ins.
@@ -243,6 +243,7 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "plays-fleet": plays("plays-fleet"),
     "plays-node": plays("plays-node"),
     "trainer-long": trainer_long,
+    "tensorflow": tensorflow,
     "page": page,
     "deep": deep,
     "guards": guards,

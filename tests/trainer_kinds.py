@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from programs import CACHE, REPOSITORY, TWO_SIDE_BY_SIDE, Suite, call, pytest_suite
@@ -12,6 +13,7 @@ from programs import CACHE, REPOSITORY, TWO_SIDE_BY_SIDE, Suite, call, pytest_su
 TRAINER_LOCK = REPOSITORY / "roles/framework_pytorch/files/locks/py3.11-torch2.13.0-cpu.txt"
 TRAINER_TESTS = ("pytest==9.2.0", "pytest-xdist==3.8.0")
 DIGITS = "scikit-learn==1.9.1"
+TENSORFLOW = ("tensorflow-cpu==2.20.0", "keras==3.15.1", "numpy==2.4.6", "protobuf==7.36.2")
 
 
 def trainer(suite: Suite) -> None:
@@ -81,3 +83,18 @@ def digits(suite: Suite) -> None:
         return suite.add("the trainer's environment, and the digits", False)
     os.environ["DIGITS_WHEEL"] = str(next(folder.glob("*.whl")))
     return pytest_suite(suite, "digits", str(python), "-s", "-o", "pythonpath=trainer", "tests/digits")
+
+
+def tensorflow(suite: Suite) -> None:
+    """What the check of TensorFlow reads of a real one, in an environment of its own: PyTorch's has other packages."""
+    venv = CACHE / f"tensorflow-{TENSORFLOW[0].partition('==')[2]}"
+    stamp = venv / "made"
+    if not stamp.exists():
+        shutil.rmtree(venv, ignore_errors=True)
+        interpreter = next((p for p in ("/usr/bin/python3.11", "python3.11", "python3") if is_python_311(p)), "python3")
+        pip = (str(venv / "bin/python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:")
+        if not (call(interpreter, "-m", "venv", str(venv)) and call(*pip, *TENSORFLOW)):
+            return suite.add("the environment of TensorFlow", False)
+        stamp.touch()
+    os.environ["TENSORFLOW_VENV"] = str(venv)
+    return pytest_suite(suite, "tensorflow", sys.executable, "tests/tensorflow")

@@ -25,6 +25,7 @@ from .gpu import (
     identity,
     isolation,
     memory,
+    mig,
     nvlink,
     pcie,
     power,
@@ -63,6 +64,7 @@ from .waivers.rules import run_with_waivers
 MODULES = (
     cards,
     memory_errors,
+    mig,
     identity,
     firmware,
     memory,

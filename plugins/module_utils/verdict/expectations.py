@@ -2,7 +2,7 @@
 """What a node should be: the record of the role `verify`, with which gpu_verify and gpu-doctor compare it."""
 
 import re
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Mapping
 
 from ..host.written.state_file import ANY, MOST_BYTES, parsed
 from .evidence import Evidence
@@ -15,6 +15,8 @@ OPTIONAL = (
     ("services", list, "a list"),
     ("host", dict, "a record"),
     ("slowdowns", list, "a list of clock event reasons"),
+    # card: names of the MIG devices into which it is cut.
+    ("mig", dict, "a record"),
     # id of a check: why it is switched off. An entry that cannot be applied is a WARN of waivers.valid, not an error
     # here.
     ("skip_checks", dict, "a record"),
@@ -33,6 +35,14 @@ SLOWDOWNS = (
     "sync_boost",
 )
 MOST_LANES = 32
+ALL_CARDS = "all"
+# As nvidia-smi numbers the cards, a PCI address, a UUID, or all that are not named; profiles as `nvidia-smi mig -lgip`
+# names them.
+MIG_CARD = re.compile(
+    ALL_CARDS + r"|[0-9]{1,2}|[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?|GPU-[0-9a-fA-F-]{36}"
+)
+MIG_PROFILE = re.compile(r"[1-7]g\.[0-9]{1,3}gb(?:[+-][a-z]+(?:\.[a-z]+)?)?")
+MOST_MIG = 7
 PLAN_PARTS = ("driver", "cuda", "cudnn", "nccl", "pytorch", "runtime")
 
 # name: (pattern of its text, what was expected in words). The user name is what useradd accepts.
@@ -70,6 +80,7 @@ def parse_expectations(record: Any) -> Dict[str, Any]:
     strange = [reason for reason in parsed["slowdowns"] if reason not in SLOWDOWNS]
     if strange:
         raise ValueError(f"expectations: slowdowns contains {strange[0]!r}; expected some of {', '.join(SLOWDOWNS)}")
+    parsed["mig"] = parse_mig(parsed["mig"])
     parsed["host"] = {name: parse_size(name, value) for name, value in parsed["host"].items()}
     plan = record.get("plan")
     missing = [part for part in PLAN_PARTS if not (isinstance(plan, dict) and isinstance(plan.get(part), dict))]
@@ -92,6 +103,28 @@ def parse_size(name: str, value: Any) -> int:
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value)):
         raise ValueError(f"expectations: host.{name} is {value!r}; expected a whole number, 0 or more")
     return int(value)
+
+
+def parse_mig(value: Mapping[Any, Any]) -> Dict[str, List[str]]:
+    """The MIG devices of each card, by the card's name in small letters; ValueError says what is wrong.
+
+    An empty list is a whole card. For example {"all": ["3g.20gb", "3g.20gb"], "3": []}.
+    """
+    found = {}
+    for card, profiles in value.items():
+        if not MIG_CARD.fullmatch(str(card)):
+            raise ValueError(
+                f"expectations: mig names the card {card!r}; expected all, nvidia-smi's number, a PCI address or a UUID"
+            )
+        names = profiles if isinstance(profiles, list) and len(profiles) <= MOST_MIG else [None]
+        strange = [name for name in names if not (isinstance(name, str) and MIG_PROFILE.fullmatch(name))]
+        if strange:
+            raise ValueError(
+                f"expectations: mig.{card} is {profiles!r}; expected at most {MOST_MIG} names of nvidia-smi mig -lgip,"
+                " such as [3g.20gb, 3g.20gb], or [] for a whole card"
+            )
+        found[str(card).lower()] = [str(name) for name in names]
+    return found
 
 
 def parse_lanes(value: Any) -> int:

@@ -45,7 +45,7 @@ LEAST = {
 }
 LONGEST_VALUE = 60
 # Whose values have rules of their own, in variables/structured.py.
-STRUCTURED = ("verify_skip_checks", "model_trainer_configs", "model_trainer_jobs")
+STRUCTURED = ("verify_skip_checks", "verify_expected_mig", "model_trainer_configs", "model_trainer_jobs")
 # Variables for the run as a whole, set on the command line.
 OF_THE_RUN = ("gpuwright_hosts", "gpuwright_lock", *ROLLOUT)
 # Names from earlier releases; they are refused, so that nobody believes that they still have an effect.

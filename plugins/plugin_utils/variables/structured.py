@@ -18,6 +18,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.checks.all import C
 from ansible_collections.gpuwright.node.plugins.module_utils.checks.waivers.rules import problems_of_skips
 from ansible_collections.gpuwright.node.plugins.module_utils.launch.job import read_job
 from ansible_collections.gpuwright.node.plugins.module_utils.launch.runtime_policy import LaunchError
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_mig
 
 # The trainer's settings are known from its own files, without torch.
 _TRAINER = str(Path(__file__).resolve().parents[3] / "trainer")
@@ -25,6 +26,7 @@ if _TRAINER not in sys.path:
     sys.path.append(_TRAINER)
 
 SKIP_CHECKS = "verify_skip_checks"
+EXPECTED_MIG = "verify_expected_mig"
 TRAINER_CONFIGS = "model_trainer_configs"
 JOBS = "model_trainer_jobs"
 JOB_KEYS = ("command", "gpus", "processes", "torchrun", "share", "environment")
@@ -41,6 +43,17 @@ def _problems_of_skips(value: Any) -> Iterator[str]:
     for check_id, problem in sorted(problems_of_skips({"skip_checks": dict(value)}, CHECKS).items()):
         nearest = difflib.get_close_matches(check_id, ids, 1) if check_id not in ids else []
         yield f"{SKIP_CHECKS}: {check_id}: {problem}" + (f", did you mean {nearest[0]}?" if nearest else "")
+
+
+def _problems_of_mig(value: Any) -> Iterator[str]:
+    """What the node would refuse in its expectations, in its own words."""
+    if not isinstance(value, Mapping):
+        yield f"{EXPECTED_MIG}: must be a dict of card: devices, such as {{all: [3g.20gb, 3g.20gb]}}"
+        return
+    try:
+        parse_mig({_plain(card): _plain_list(profiles) for card, profiles in value.items()})
+    except ValueError as error:
+        yield f"{EXPECTED_MIG}: {str(error).partition('expectations: ')[2]}"
 
 
 def _problems_of_configs(value: Any) -> Iterator[str]:
@@ -89,6 +102,10 @@ def _problems_of_jobs(value: Any) -> Iterator[str]:
             yield f"{where}: {error}"
 
 
+def _plain_list(value: Any) -> Any:
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
 def _plain(value: Any) -> Any:
     """Text as train-gan itself reads it; Ansible's own text classes fail a test for exactly str."""
     return str.__str__(value) if isinstance(value, str) else value
@@ -96,6 +113,7 @@ def _plain(value: Any) -> Any:
 
 PROBLEMS: dict[str, Callable[[Any], Iterator[str]]] = {
     SKIP_CHECKS: _problems_of_skips,
+    EXPECTED_MIG: _problems_of_mig,
     TRAINER_CONFIGS: _problems_of_configs,
     JOBS: _problems_of_jobs,
 }

@@ -69,18 +69,6 @@ def compute_mode(gpu: Evidence) -> Judged:
     return (PASS if mode == "Default" else FAIL, "not-default", mode, f"compute mode is {mode}")
 
 
-def mig_mode(gpu: Evidence) -> Judged:
-    """The card is not cut into MIG slices: training runs here use whole cards."""
-    if gpu.absent("mig_mode"):
-        return PASS, "ok", "none", "no MIG"
-    mode = gpu.text("mig_mode")
-    if not gpu.absent("health", "mig_pending"):
-        later = gpu.text("health", "mig_pending")
-        if later != mode:
-            return WARN, "changes-later", mode, f"MIG is {mode} and will be {later} after a reset"
-    return (PASS if mode == "Disabled" else WARN, "on", mode, f"MIG is {mode}")
-
-
 def recovery_action(gpu: Evidence) -> Judged:
     """The driver asks for no reset, reboot or drain: its own verdict on the card, which drivers from 535 on give."""
     if gpu.absent("recovery_action"):
@@ -170,15 +158,6 @@ CHECKS = (
         expected_value="Default",
         fine="compute mode is Default",
         action="Run: nvidia-smi -c 0",
-    ),
-    card(
-        name="mig_mode",
-        severity=WARN,
-        question="Is the card whole, without MIG slices?",
-        rule=mig_mode,
-        expected_value="Disabled",
-        fine="no card is cut into MIG slices",
-        action="Stop what uses the card ; run: nvidia-smi -mig 0",
     ),
     Check(
         id="gpu.recovery_action",

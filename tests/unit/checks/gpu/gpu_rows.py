@@ -34,6 +34,16 @@ def link(active: int, errors: dict | None = None, **changes: object) -> list[dic
     return [{**NVLINK, "active": active, "errors": {"replay": 0} if errors is None else errors, **changes}]
 
 
+HALVES = {"mig": {"all": ["3g.20gb", "3g.20gb"]}}
+ON = {(*SMI_GPU, "mig_mode"): "Enabled"}
+
+
+def cut(*profiles: str, **changes: object) -> dict:
+    """The card in MIG mode with these devices."""
+    devices = [{"profile": name, "uuid": f"MIG-{at}"} for at, name in enumerate(profiles)]
+    return {**ON, ("mig",): [{"uuid": V100["uuid"], "devices": devices, **changes}]}
+
+
 # (check, {path in the readings: value}, {expectation: value}, status, words of the message)
 ROWS = [
     ("gpu.dcgm_diag", {}, {}, SKIP, "verify_dcgm_level is 0"),
@@ -102,6 +112,24 @@ ROWS = [
     ("gpu.known_card", {(*SMI_GPU, "device_id"): "2abc", (*SMI_GPU, "name"): "unknown"}, {}, UNKNOWN, "name reads"),
     ("gpu.mig_mode", {(*SMI_GPU, "mig_mode"): "Enabled"}, {}, WARN, "MIG is Enabled"),
     ("gpu.mig_mode", {(*SMI_GPU, "mig_mode"): "Disabled"}, {}, PASS, "no card is cut"),
+    ("gpu.mig_mode", cut("3g.20gb", "3g.20gb"), HALVES, PASS, "each card is cut as declared"),
+    ("gpu.mig_mode", cut("3g.20gb", "3g.20gb"), {"mig": {"0": ["3g.20gb"] * 2}}, PASS, "as declared"),
+    ("gpu.mig_mode", cut("1g.5gb", "3g.20gb"), {"mig": {"00000000:3b:00": ["3g.20gb", "1g.5gb"]}}, PASS, "as declared"),
+    ("gpu.mig_mode", cut("3g.20gb"), HALVES, FAIL, "0000:3b:00.0: 3g.20gb; declared: 2 x 3g.20gb"),
+    ("gpu.mig_mode", cut(), HALVES, FAIL, "no MIG device; declared: 2 x 3g.20gb"),
+    ("gpu.mig_mode", cut("7g.40gb"), HALVES, FAIL, "7g.40gb; declared: 2 x 3g.20gb"),
+    ("gpu.mig_mode", cut("1c.3g.20gb", "3g.20gb"), HALVES, FAIL, "1c.3g.20gb, 3g.20gb; declared"),
+    ("gpu.mig_mode", cut("3g.20gb", "3g.20gb", "1g.5gb"), HALVES, FAIL, "1g.5gb, 2 x 3g.20gb; declared"),
+    ("gpu.mig_mode", {(*SMI_GPU, "mig_mode"): "Disabled"}, HALVES, FAIL, "MIG is Disabled; declared"),
+    ("gpu.mig_mode", {}, HALVES, FAIL, "the card has no MIG; declared"),
+    ("gpu.mig_mode", {**cut("3g.20gb", "3g.20gb"), (*HEALTH, "mig_pending"): "Disabled"}, HALVES, WARN, "will be"),
+    ("gpu.mig_mode", cut("3g.20gb"), {"mig": {"0": []}}, FAIL, "MIG is Enabled"),
+    ("gpu.mig_mode", {(*SMI_GPU, "mig_mode"): "Disabled"}, {"mig": {"0": []}}, PASS, "as declared"),
+    ("gpu.mig_mode", cut("3g.20gb"), {"mig": {"4": ["3g.20gb"]}}, FAIL, "names 4: no card here"),
+    ("gpu.mig_mode", {**ON, ("mig",): None}, HALVES, UNKNOWN, "readings.mig"),
+    ("gpu.mig_mode", cut("3g.20gb", uuid="GPU-other"), HALVES, UNKNOWN, "does not list"),
+    ("gpu.mig_mode", {**ON, ("mig",): {"unreadable": "no answer"}}, HALVES, UNKNOWN, "no answer"),
+    ("gpu.mig_mode", {SMI: DOWN}, HALVES, UNKNOWN, "driver cannot be queried"),
     ("gpu.ecc_pending", {(*HEALTH, "ecc_pending"): "Disabled"}, {}, WARN, "will be Disabled after a reboot"),
     ("gpu.ecc_pending", {SMI_GPU: GEFORCE}, {}, SKIP, "no ECC"),
     ("gpu.ecc_corrected", {(*HEALTH, "ecc_corrected_volatile"): 10000001}, {}, WARN, "10000001 corrected errors"),

@@ -121,6 +121,7 @@ READINGS: dict[str, Any] = {
     },
     "nvlink": None,
     "gpu_ways": None,
+    "mig": None,
     "machine": "none",
     "isolation": [{"pci_id": PCI_ID, "iommu": "identity", "bridges": [{"pci_id": BRIDGE, "acs": "off"}]}],
     "strikes": {"cards": [], "slots": {}},

@@ -3,7 +3,7 @@
 
 import os
 import stat
-from typing import List, Tuple
+from typing import Dict, Iterable, List, Tuple
 
 from .written.owning import own_path
 
@@ -46,6 +46,36 @@ def wrong_modes(top: str) -> List[Tuple[str, int]]:
 def _if_wrong(path: str, mode: int) -> List[Tuple[str, int]]:
     bits = wanted_mode(mode)
     return [] if stat.S_IMODE(mode) == bits else [(path, bits)]
+
+
+def closed_to_others(top: str, paths: Iterable[str], beginning: str = "/") -> List[str]:
+    """Of `top`, `paths` below it and all folders on the way to them from `beginning`: what others than root and its
+    group cannot use. Each folder once, before what is in it; what is not there is left out.
+    """
+    found: Dict[str, bool] = {}
+    for path in [top, *(os.path.join(top, path) for path in paths)]:
+        for place in reversed(_way_to(path, beginning, found)):
+            found[place] = _is_closed(place)
+    return [place for place, closed in found.items() if closed]
+
+
+def _way_to(path: str, beginning: str, known: Dict[str, bool]) -> List[str]:
+    """The path and the folders above it that are not yet known, innermost first."""
+    way = []
+    while path not in known and path.startswith(beginning) and path not in ("", "/"):
+        way.append(path)
+        path = os.path.dirname(path)
+    return way
+
+
+def _is_closed(path: str) -> bool:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    if stat.S_ISDIR(mode):
+        return not mode & stat.S_IXOTH or not mode & stat.S_IROTH
+    return not mode & stat.S_IROTH or (bool(mode & stat.S_IXUSR) and not mode & stat.S_IXOTH)
 
 
 def repair_modes(top: str, write: bool) -> List[str]:

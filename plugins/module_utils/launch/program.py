@@ -64,6 +64,8 @@ def not_found(name: str, root: str = "/") -> str:
     folder = os.path.join(root, ENVIRONMENT.lstrip("/"))
     try:
         there = sorted(entry for entry in os.listdir(folder) if not entry.startswith(TOOLS))
+    except PermissionError:
+        return f"{name}: command not found, and {folder} is closed to you: sudo gpu-doctor says how root opens it"
     except OSError:
         return f"{name}: command not found, and there is no environment at {os.path.dirname(folder)}"
     first = [entry for entry in ("python", "train-gan", "torchrun") if entry in there]

@@ -13,6 +13,7 @@ import re
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..host.files import below, resolve
+from ..host.tree_modes import closed_to_others
 
 STAMP = "gpuwright.json"
 LOCK = "lock.txt"
@@ -47,7 +48,8 @@ class Listed(NamedTuple):
 def read_environment(root: str, venv: str, all_hashes: bool = False) -> Optional[Dict]:
     """Compare the files of the environment with what was installed; null if there is no environment.
 
-    `{distributions, files, hashed, problem_count, problems: [{distribution, path, problem}], damaged: [distribution]}`.
+    `{distributions, files, hashed, problem_count, problems: [{distribution, path, problem}], damaged: [distribution],
+    closed_count, closed: [path]}`; closed is what the training user may not use.
     Sizes are compared for all files, hashes for those that changed after the environment was complete, or for all
     (`all_hashes`, which reads 5 to 10 GB). OSError if the folders cannot be read.
     """
@@ -74,6 +76,7 @@ def read_environment(root: str, venv: str, all_hashes: bool = False) -> Optional
         Problem(UNLISTED, path, "was not installed by a package") for path in _unlisted(top, folders, listed, since)
     ]
     problems += _not_as_locked(top, versions)
+    closed = closed_to_others(top, ["bin/python", STAMP, *sorted(listed)], below(root, "/"))
     return {
         "distributions": len(versions),
         "files": len(listed),
@@ -81,6 +84,8 @@ def read_environment(root: str, venv: str, all_hashes: bool = False) -> Optional
         "problem_count": len(problems),
         "problems": [dict(problem._asdict()) for problem in problems[:EXAMPLES]],
         "damaged": sorted({problem.distribution for problem in problems}),
+        "closed_count": len(closed),
+        "closed": ["/" + os.path.relpath(path, below(root, "/")) for path in closed[:EXAMPLES]],
     }
 
 

@@ -80,6 +80,14 @@ def test_what_is_not_there_is_answered_with_what_is(node, node_python):
     )
     assert "activate" not in done.stderr and "pip" not in done.stderr
     assert "there is no environment at " in not_found("x", "/nowhere")
+
+
+def test_a_folder_that_is_closed_to_its_user_is_not_said_to_be_missing(monkeypatch):
+    def closed(_folder):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.listdir", closed)
+    assert "is closed to you: sudo gpu-doctor says how root opens it" in not_found("x", "/nowhere")
     assert not_found("/x/y", str(node)) == "/x/y: command not found"
 
 

@@ -204,6 +204,35 @@ def test_packages_of_others_are_theirs(copy: Path) -> None:
     assert "gan-trainer is not installed" in judged(copy, only=["gan-trainer"])
 
 
+CLOSED: dict[str, tuple[Callable[[Path], Path], int]] = {
+    "programs": (lambda venv: venv / "bin", 0o700),
+    "libraries": (lambda venv: venv / "lib", 0o750),
+    "one package": (lambda venv: packages(venv) / "tiny_thing", 0o744),
+    "one file": (lambda venv: packages(venv) / "tiny_thing/__init__.py", 0o600),
+    "one program": (lambda venv: venv / "bin/tiny", 0o744),
+    "the environment": (lambda venv: venv, 0o700),
+    "a folder above it": (lambda venv: venv.parent, 0o711),
+}
+
+
+@pytest.mark.parametrize("what", CLOSED)
+def test_what_a_mode_closes_is_named_and_no_damage(copy: Path, what: str) -> None:
+    """As a umask of 077, or a hand, leaves it: root sees nothing of it, and the trainer nothing of the environment."""
+    place, mode = CLOSED[what]
+    program = copy / "bin/tiny"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    record = packages(copy) / RECORDED
+    record.write_text(record.read_text() + "../../../bin/tiny,,\n")
+    before = read_environment("/", str(copy))
+    assert before is not None and (before["closed"], before["closed_count"]) == ([], 0)
+    place(copy).chmod(mode)
+    found = read_environment("/", str(copy))
+    place(copy).chmod(0o755)
+    assert found is not None and found["closed"][0] == str(place(copy)) and found["closed_count"] == 1
+    assert found["problem_count"] == before["problem_count"]
+
+
 def test_two_packages_may_list_one_file(copy: Path) -> None:
     info = packages(copy) / "other-2.0.dist-info"
     info.mkdir()

@@ -12,6 +12,7 @@ REBUILD = (
     "Run: ansible-playbook site.yml --tags framework,model,verify ; it rebuilds a damaged environment, and the trainer "
     "in it."
 )
+OPEN = "Run: ansible-playbook site.yml --tags framework,model,verify ; it opens what is closed."
 
 
 def damage(readings: Evidence) -> Tuple[List[str], str]:
@@ -24,10 +25,15 @@ def damage(readings: Evidence) -> Tuple[List[str], str]:
     return damaged, words
 
 
+def _tells_modes(readings: Evidence) -> bool:
+    """A bundle of an earlier release does not."""
+    return "closed" in readings.names("environment")
+
+
 def files(readings: Evidence, expected: Evidence) -> Outcome:
     """Every file of the environment exists with the size that its package recorded and, if it was changed after the
     environment was complete, with the recorded hash; every package has the locked version. Level deep compares every
-    hash.
+    hash. Everybody can use each file and each folder on the way to it.
     """
     if readings.absent("environment"):
         return failed("no-environment", "no venv", 0, f"there is no venv at {expected.wish('venv')}")
@@ -37,6 +43,12 @@ def files(readings: Evidence, expected: Evidence) -> Outcome:
     if [name for name in damaged if name != TRAINER] or (number and not damaged):
         begin = "one problem" if number == 1 else f"{number} problems, such as"
         return failed("damaged", number, 0, f"{begin}: {words}", items=[name for name in damaged if name != TRAINER])
+    closed = [path.text() for path in readings.each("environment", "closed")] if _tells_modes(readings) else []
+    if closed:
+        number = readings.number("environment", "closed_count")
+        more = f" and {number - 1} more" if number > 1 else ""
+        words = f"{closed[0]}{more} cannot be used by others than root: a mode or umask has closed it"
+        return failed("closed", number, 0, words, OPEN, items=closed)
     if not looked_at:
         return unknown("nothing-checked", "no file of the environment was checked", None, 0, REBUILD)
     packages = readings.number("environment", "distributions")

@@ -47,6 +47,8 @@ READINGS: dict[str, Any] = {
         "problem_count": 0,
         "problems": [],
         "damaged": [],
+        "closed_count": 0,
+        "closed": [],
     },
     "stamp": {"schema": 1, "python": "3.11", "pytorch": PLAN["pytorch"]},
 }

@@ -40,9 +40,7 @@ options:
     type: bool
     default: false
   busy:
-    description:
-      - What the run does if somebody is working (C(gpuwright_busy)). Only with C(skip) does work stop it here.
-      - C(later) is a rollout, which drains, waits or skips after this look.
+    description: What the run does if somebody works (C(gpuwright_busy)); C(later) is a rollout, which looks itself.
     type: str
     choices: [skip, wait, force, later]
     default: skip
@@ -76,10 +74,8 @@ options:
     type: str
     default: ""
   repositories:
-    description:
-      - Repositories that will be configured, each with C(name), C(url), C(variable) (which holds the address),
-        C(key_url), C(key_variable), C(key_fingerprint), and the C(packages) wanted from it. Addresses have no login in
-        them; C(user) and C(key_user) name who logs in.
+    description: Repositories that will be configured, with C(name), C(url), C(variable) (with the address), C(key_url),
+      C(key_variable), C(key_fingerprint), C(packages) wanted from it, C(user) and C(key_user) in place of logins.
     type: list
     elements: dict
     default: []
@@ -93,8 +89,7 @@ options:
     type: str
     default: ""
   training_user:
-    description: User that the model layer will create; somebody else's account of that name is an error. Empty for
-      none.
+    description: User that the model layer will create, "" for none; somebody else's account of that name is an error.
     type: str
     default: ""
   researchers:
@@ -138,6 +133,10 @@ other_sources:
   type: list
   elements: str
   returned: always
+own_repositories:
+  description: The system's own repositories in dnf's files, by their ids, and whether each is enabled.
+  type: dict
+  returned: always
 sources_refused:
   description: Why apt refuses all of its sources as they are now. Empty if it reads them.
   type: str
@@ -148,6 +147,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.preflight.host_checks import find_problems, read_facts
 from ansible_collections.gpuwright.node.plugins.module_utils.preflight.space import read_only_folders
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import ask
+from ansible_collections.gpuwright.node.plugins.module_utils.sources.named import own_repositories
 
 
 def main() -> None:
@@ -192,7 +192,7 @@ def main() -> None:
         module.fail_json(msg=f"{error} is missing in host, plan or space: gpu_node, gpu_node_plan expected")
     others = sorted({other.relied.id for other in facts["sources"]["others"]})
     answer = {"problems": problems, "read_only": read_only_folders(facts), "other_sources": others}
-    answer["sources_refused"] = facts["sources"]["refused"]
+    answer.update(sources_refused=facts["sources"]["refused"], own_repositories=own_repositories())
     module.exit_json(changed=False, ansible_facts={"gpu_node_other_sources": others}, **answer)
 
 

@@ -8,6 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.utils.unsafe_proxy import wrap_var
+from ansible_collections.gpuwright.node.plugins.plugin_utils.failures.own_repositories import (
+    kernel_step,
+    repository_step,
+)
 from ansible_collections.gpuwright.node.plugins.plugin_utils.failures.package_manager import package_failure
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of, needed_fact
 from ansible_collections.gpuwright.node.plugins.plugin_utils.preflight_rows import stopping_row, told_rows
@@ -44,12 +48,16 @@ def _rows(results: Mapping[str, Any], variables: Mapping[str, Any]) -> list[dict
     if rehearsal.get("msg") and not failed:
         failed = needed_fact(variables, "gpu_node")["os"]["family"] == "debian"
     facts = facts_of(variables) if failed else {}
-    rows = [_repository_row(rehearsal, facts["gpu_node"], facts["gpu_node_plan"])] if failed else []
+    named = results["__preflight_checks"].get("own_repositories") or {}
+    rows = [_repository_row(rehearsal, facts["gpu_node"], facts["gpu_node_plan"], named)] if failed else []
     return rows + results["__preflight_checks"].get("problems", [])
 
 
-def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
+def _repository_row(
+    rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan: Mapping[str, Any], named: Mapping[str, bool]
+) -> dict[str, Any]:
     """Headers, compiler and Python come from the distribution: name its repositories that have them."""
+    system = {name: str(node["os"].get(name, "")) for name in ("id", "version")}
     devel = [str(name) for name in plan["kernel"]["devel"]]
     names = [*devel, *plan["kernel"]["packages"], *plan["python"]["packages"]]
     family = str(node["os"].get("family", "redhat"))
@@ -59,30 +67,13 @@ def _repository_row(rehearsal: Mapping[str, Any], node: Mapping[str, Any], plan:
     # Enabling more repositories helps only against a package that none of those has.
     absent = failure["id"] in NOT_THERE
     if absent and manager == "dnf":
-        step = repository_step(str(node["os"]["id"]), plan["repositories"])
+        step = repository_step(system, plan["repositories"], named)
     missing = [name for name in devel if name in problem]
     if absent and missing:
         kernels = ", ".join(re.sub(r"^.*?-(?=[0-9])", "", name) for name in missing)
         problem += f" The driver cannot be built for kernel {kernels} without {', '.join(missing)}."
-        step += (
-            " For an older kernel: (1) enable the repository that still has it (RHEL: the EUS repository of this minor"
-            " release, or `subscription-manager release --set`; Rocky, Alma: the vault; Debian: snapshot.debian.org);"
-            " (2) set system_kernel_allow_update: true to move this node to the newest kernel (one more reboot)."
-        )
+        step += kernel_step(system, plan["repositories"], named)
     return stopping_row(failure["id"], problem, f"a dry run of `{manager} install {' '.join(names)}`", step)
-
-
-def repository_step(os_id: str, repositories: Mapping[str, Mapping[str, str]]) -> str:
-    """How to enable the repositories of a distribution; packages of EPEL may need CodeReady Builder."""
-    by_way = {way: [str(row[way]) for row in repositories.values()] for way in ("subscription", "rhui", "rebuild")}
-    if os_id != "rhel":
-        return f"Enable them: `dnf config-manager --set-enabled {' '.join(by_way['rebuild'])}`."
-    enable = " ".join(f"--enable={name}" for name in by_way["subscription"])
-    cloud = " ".join(by_way["rhui"])
-    return (
-        f"Enable them: `subscription-manager repos {enable}`; on a cloud image (RHUI): "
-        f"`dnf config-manager --set-enabled {cloud}`."
-    )
 
 
 def left_out(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -300,7 +300,6 @@ def test_all_problems_of_all_hosts_are_one_table() -> None:
         assert words in table
     assert "subscription-manager repos --enable=rhel-8-for-x86_64-baseos-rpms" in table
     assert "good" not in table
-    assert "powertools" in problems.repository_step("rocky", made["repositories"])
 
 
 def lock_rows(holder: dict[str, Any] | None, damaged: str = "") -> list[dict[str, Any]]:

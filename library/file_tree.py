@@ -25,6 +25,9 @@ options:
     type: list
     elements: path
     default: []
+attributes:
+  check_mode: {support: full, description: Says what would change and changes nothing.}
+  diff_mode: {support: full, description: A record for each file.}
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -53,6 +56,7 @@ compiled:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.bytecode import compile_modules, first_interpreter
+from ansible_collections.gpuwright.node.plugins.module_utils.host.placing import one_row
 from ansible_collections.gpuwright.node.plugins.module_utils.host.trees import apply_tree, tree_changes
 
 
@@ -78,7 +82,10 @@ def main() -> None:
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"{dest} was not brought up to date: {error}. Mend that and run again [files.failed]")
     changed = bool(to_write or to_remove or compiled)
-    module.exit_json(changed=changed, written=to_write, removed=to_remove, compiled=compiled)
+    rows = [(to_write, "differs or is not there", "as in the toolkit"), (to_remove, "is there", "removed")]
+    rows.append((compiled, "not compiled", "compiled"))
+    diff = [one_row(f"{dest}/{name}", "content", *words) for names, *words in rows for name in names]
+    module.exit_json(changed=changed, written=to_write, removed=to_remove, compiled=compiled, diff=diff)
 
 
 if __name__ == "__main__":

@@ -16,16 +16,18 @@ options:
       - C(compared) changes nothing.
       - C(restored) puts files, folders and accounts back; packages must be gone by then.
       - C(ended) compares again and removes the toolkit's own folder. The record goes if no difference is left.
+      - C(since) says what others have changed since the last run of the toolkit. A drop-in of a unit that nobody is to
+        extend is a change. Where the records cannot be read, it says so and does not fail.
     type: str
-    choices: [compared, restored, ended]
+    choices: [compared, restored, ended, since]
     default: compared
 attributes:
   check_mode:
     support: full
     description: Says what would change and changes nothing.
   diff_mode:
-    support: none
-    description: The rows say what would change.
+    support: partial
+    description: The rows say what would change; the drop-ins of C(state=since) are a difference.
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -82,6 +84,19 @@ whole:
   description: Whether nothing that the toolkit changed is left; only with O(state=ended).
   returned: success
   type: bool
+not_ours:
+  description: Names of files, packages and accounts that changed since the last run; only with O(state=since).
+  returned: success
+  type: list
+  elements: str
+drop_ins:
+  description: Drop-ins of units that a site may extend, each with its unit; only with O(state=since).
+  returned: success
+  type: dict
+because:
+  description: Why that is not known, empty if it is; only with O(state=since).
+  returned: success
+  type: str
 """
 
 from typing import Any, Dict
@@ -89,16 +104,20 @@ from typing import Any, Dict
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.first_record import undo
 from ansible_collections.gpuwright.node.plugins.module_utils.first_record.ledger import Damaged, Newer
+from ansible_collections.gpuwright.node.plugins.module_utils.first_record.since import changed_since
+from ansible_collections.gpuwright.node.plugins.module_utils.host.placing import one_row
 
 AGAIN = "What is done stays done; mend this and run the same playbook again"
 
 
 def main() -> None:
     """Compare, and do what is asked."""
-    choices = ["compared", "restored", "ended"]
+    choices = ["compared", "restored", "ended", "since"]
     module = AnsibleModule(
         argument_spec={"state": {"type": "str", "choices": choices, "default": "compared"}}, supports_check_mode=True
     )
+    if module.params["state"] == "since":
+        module.exit_json(**_since())
     try:
         module.exit_json(**_answer(module.params["state"], module.check_mode))
     except Newer as error:
@@ -107,6 +126,16 @@ def main() -> None:
         module.fail_json(msg=f"{error} [first_record.damaged]")
     except (undo.NotDone, OSError) as error:
         module.fail_json(msg=f"The node is not back at its first record: {error}. {AGAIN} [uninstall.failed]")
+
+
+def _since() -> Dict[str, Any]:
+    try:
+        found = changed_since()
+    except (Damaged, OSError) as error:
+        return {"changed": False, "not_ours": [], "drop_ins": {}, "because": str(error)}
+    diff = [one_row(path, f"drop-in of {unit}", "is there", "none") for path, unit in sorted(found["closed"].items())]
+    more = {"not_ours": found["not_ours"], "drop_ins": found["open"], "because": ""}
+    return dict(more, changed=bool(diff), diff=diff)
 
 
 def _answer(state: str, check_mode: bool) -> Dict[str, Any]:

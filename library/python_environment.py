@@ -58,6 +58,13 @@ options:
         they lack of O(leave_out), and what pip has not compiled (C(--no-compile)) is compiled, on up to eight cores. An
         environment that is not intact loses its mark again.
     type: dict
+attributes:
+  check_mode:
+    support: full
+    description: Changes nothing. An environment that is not intact is a change, since whoever reads it repairs it.
+  diff_mode:
+    support: full
+    description: What is wrong, and the first files with wrong modes.
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -115,6 +122,7 @@ import os
 from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.host.placing import one_row
 from ansible_collections.gpuwright.node.plugins.module_utils.host.tree_modes import repair_modes
 from ansible_collections.gpuwright.node.plugins.module_utils.training.environment_compiled import compile_packages
 from ansible_collections.gpuwright.node.plugins.module_utils.training.environment_mark import (
@@ -169,8 +177,12 @@ def main() -> None:
             checksum = ""
     except OSError as error:
         module.fail_json(msg=f"{path}: {error}. Mend that and run again [framework.damaged]")
+    diff = [one_row(name, "mode", "differs", "repaired") for name in found[:MOST_EXAMPLES]]
+    if because and module.check_mode:
+        diff.append(one_row(path, "content", because, "as it was installed"))
     module.exit_json(
-        changed=bool(found or completes),
+        changed=bool(found or completes or diff),
+        diff=diff,
         whole=not because,
         because=because,
         there=os.path.isdir(path),

@@ -14,6 +14,9 @@ options:
     description: The folder.
     type: path
     required: true
+attributes:
+  check_mode: {support: full, description: Says what would change and changes nothing.}
+  diff_mode: {support: full, description: The first of the files and folders.}
 author: The gpuwright developers (@gpuwright)
 """
 
@@ -38,6 +41,7 @@ examples:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.host.placing import one_row
 from ansible_collections.gpuwright.node.plugins.module_utils.host.tree_modes import repair_modes
 
 MOST_EXAMPLES = 5
@@ -53,7 +57,8 @@ def main() -> None:
         module.fail_json(
             msg=f"The modes below {path} cannot be repaired: {error}. Mend that and run again [files.failed]"
         )
-    module.exit_json(changed=bool(found), repaired=len(found), examples=found[:MOST_EXAMPLES])
+    diff = [one_row(name, "mode", "differs", "repaired") for name in found[:MOST_EXAMPLES]]
+    module.exit_json(changed=bool(found), repaired=len(found), examples=found[:MOST_EXAMPLES], diff=diff)
 
 
 if __name__ == "__main__":

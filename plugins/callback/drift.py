@@ -25,16 +25,15 @@ from ansible import context
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import now_utc
 from ansible_collections.gpuwright.node.plugins.plugin_utils import started
-from ansible_collections.gpuwright.node.plugins.plugin_utils.drift import current, drop_ins, found, page, table
+from ansible_collections.gpuwright.node.plugins.plugin_utils.drift import current, found, page, table
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.differences import Place, differences
-from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.readings import of_reading
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.unseen import unseen
 from ansible_collections.gpuwright.node.plugins.plugin_utils.failures.reach import reach_failure
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import rows
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import checks_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import heading_of, printable, width
-from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import ask_for_arguments, noted, registers
+from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import noted, registers
 
 if TYPE_CHECKING:
     from ansible.executor.stats import AggregateStats
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
     from ansible.playbook.task import Task
 
 LOOKUP = "gpuwright.node.drift"
-# What the last play registers: drop-ins of units, and that the host's run came to its end.
-DROP_INS = "drift_drop_ins"
+# What the last play registers: that the host's run came to its end.
 JUDGED = "drift_judged"
 
 
@@ -72,7 +70,6 @@ class CallbackModule(CallbackBase):
         if self._active:
             asked = {name: tuple(context.CLIARGS.get(name) or ()) for name in ("tags", "skip_tags")}
             current.begin(verifies=selects("verify", **asked))
-            ask_for_arguments()
             started.continues_otherwise()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
@@ -122,14 +119,13 @@ class CallbackModule(CallbackBase):
             host.remarks += remarks
         elif left_out_of(place.action, told):
             host.ended = left_out_words(left_out_of(place.action, told))
-        elif DROP_INS in registers(result._task):
-            more, remarks = drop_ins.judge([str(file.get("path")) for file in told.get("files") or []], place)
-            host.differences += more
-            host.remarks += remarks
-        host.differences += of_reading(told, place, registers(result._task))
+        elif place.action == "first_record":
+            place = dataclasses.replace(place, layer="system")
+            host.others(told, place)
         if told.get("changed"):
             host.differences += differences(told, place, bool(result._task.loop))
-        self._note_unseen(result, place)
+        else:
+            self._note_unseen(result, place)
 
     @noted
     def v2_runner_on_skipped(self, result: TaskResult) -> None:

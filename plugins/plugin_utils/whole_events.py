@@ -7,13 +7,10 @@ If a callback fails at an event, Ansible warns and goes on without it. So the ca
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from typing import Any
 
 Event = Callable[..., None]
-# Since ansible-core 2.21, results have the arguments of their modules only where that is asked for.
-ARGUMENTS = "ANSIBLE_INJECT_INVOCATION"
 # Hosts whose lock could not be released at the end of this run, and why: the callback quiet notes it for lock.
 unreleased: dict[str, str] = {}
 
@@ -35,8 +32,3 @@ def registers(task: Any) -> set[str]:
     """Names under which a task registers its result: a text before ansible-core 2.21, since then a dict by name."""
     told = task.register or ()
     return {told} if isinstance(told, str) else set(told)
-
-
-def ask_for_arguments() -> None:
-    """Let results have their modules' arguments, unless the site has chosen; older releases always have them."""
-    os.environ.setdefault(ARGUMENTS, "true")

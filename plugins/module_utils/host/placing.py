@@ -147,6 +147,11 @@ def shown(found: Found, wanted: Wanted, differs: List[str]) -> Dict[str, Any]:
     }
 
 
+def one_row(path: str, attribute: str, now: str, planned: str) -> Dict[str, Any]:
+    """A difference in one word, as `shown` has attributes."""
+    return {"before": {"path": path, attribute: now}, "after": {"path": path, attribute: planned}}
+
+
 def _words(one: Any) -> Dict[str, str]:
     return {
         "state": one.state,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a task of check mode would change, as rows: what differs, what the host has now, and what is planned.
 
-Every kind of module tells it in another form: a difference of attributes, of texts, a unit's state, a list of files or
-of packages. A result in none of these forms still is a row, with the name of its task.
+A module tells it as a difference of attributes or texts, systemd's as the state of a unit, dnf's as lines. A result in
+none of these forms still is a row, with the name of its task. Arguments of modules are not read: whether a result has
+them is a matter of Ansible's release.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ SINGLE = (str, int, float, bool, type(None))
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """One row. `what` is a file, unit, package or setting, `attribute` what of it; `lines` is a difference of texts."""
+    """One row. `what` is a file, unit, package or setting, `attribute` what of it; `lines` is a difference of texts.
+
+    who  whether somebody else has changed it, in words; "" if that is not known
+    """
 
     layer: str
     role: str
@@ -35,6 +39,7 @@ class Difference:
     now: str
     planned: str
     lines: tuple[str, ...] = ()
+    who: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,15 +64,11 @@ def differences(result: Mapping[str, Any], place: Place, looped: bool) -> list[D
 def _of_item(item: Mapping[str, Any], place: Place) -> list[Difference]:
     if "censored" in item:
         return [_row(place, place.task, "", HIDDEN, HIDDEN)]
-    given = item.get("invocation")
-    asked = given.get("module_args") if isinstance(given, Mapping) else None
-    arguments = asked if isinstance(asked, Mapping) else {}
     return (
-        (_of_settings(item, place) if place.action == "host_tuning" else _of_diff(item, arguments, place))
+        (_of_settings(item, place) if place.action == "host_tuning" else _of_diff(item, place))
         or _of_unit(item, place)
-        or _of_files(item, arguments, place)
-        or _of_packages(item, arguments, place)
-        or [_row(place, _name(item, arguments) or place.task, "", "", "would change")]
+        or _of_packages(item, place)
+        or [_row(place, _name(item) or place.task, "", "", "would change")]
     )
 
 
@@ -83,16 +84,12 @@ def _short(value: object) -> str:
     return text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + " ..."
 
 
-def _name(item: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
-    """The file, or whatever else the module was asked to care for."""
-    for source in (item, arguments):
-        for key in ("dest", "path", "name", "unit"):
-            if isinstance(source.get(key), str) and source[key]:
-                return source[key]
-    return ""
+def _name(item: Mapping[str, Any]) -> str:
+    """The file or unit that the result names."""
+    return next((item[key] for key in ("dest", "path", "name") if isinstance(item.get(key), str) and item[key]), "")
 
 
-def _of_diff(item: Mapping[str, Any], arguments: Mapping[str, Any], place: Place) -> list[Difference]:
+def _of_diff(item: Mapping[str, Any], place: Place) -> list[Difference]:
     """Rows from what --diff adds to a result."""
     told = values_hidden(item.get("diff"))
     rows: list[Difference] = []
@@ -100,7 +97,7 @@ def _of_diff(item: Mapping[str, Any], arguments: Mapping[str, Any], place: Place
         if not isinstance(one, Mapping):
             continue
         before, after = one.get("before"), one.get("after")
-        named = _name(item, arguments)
+        named = _name(item)
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             path = after.get("path") or before.get("path") or named or place.task
             rows += [_row(place, path, key, *pair) for key, pair in _attributes(before, after)]
@@ -160,7 +157,7 @@ def _of_settings(item: Mapping[str, Any], place: Place) -> list[Difference]:
         elif line.strip():
             path, _colon, word = line.rpartition(": ")
             rows.append(_row(place, path or line, "content", "differs", word if path else "differs"))
-    return rows + _of_diff({"diff": [one for one in diffs if one not in texts]}, {}, place)
+    return rows + _of_diff({"diff": [one for one in diffs if one not in texts]}, place)
 
 
 def _setting(line: str) -> tuple[str, str]:
@@ -188,37 +185,10 @@ def _of_unit(item: Mapping[str, Any], place: Place) -> list[Difference]:
     return rows
 
 
-def _of_files(item: Mapping[str, Any], arguments: Mapping[str, Any], place: Place) -> list[Difference]:
-    """Files of a tree that would be written, removed or compiled, or whose modes would be repaired."""
-    folder = str(arguments.get("dest") or arguments.get("path") or "")
-    planned = {
-        "written": "as in the toolkit",
-        "removed": "removed",
-        "compiled": "compiled",
-        "examples": "mode repaired",
-    }
-    rows = []
-    for key, word in planned.items():
-        for name in item.get(key) or [] if isinstance(item.get(key), list) else []:
-            path = f"{folder}/{name}" if folder and not str(name).startswith("/") else name
-            now = {"written": "differs or is not there", "removed": "is there"}.get(key, "")
-            rows.append(_row(place, path, "content" if key in ("written", "removed") else "", now, word))
-    return rows
-
-
-def _of_packages(item: Mapping[str, Any], arguments: Mapping[str, Any], place: Place) -> list[Difference]:
-    """What dnf or apt would do, in its own words ("Installed: jq-1.6"), or else the packages that it was asked for."""
-    if place.action in ("dnf", "dnf5", "yum"):
-        told = [str(line) for line in item.get("results") or [] if isinstance(line, str)]
-        rows = [
-            _row(place, name.strip(), "package", "", word.strip().lower())
-            for word, colon, name in (line.partition(":") for line in told)
-            if colon and name.strip()
-        ]
-        if rows:
-            return rows
-    elif place.action not in ("apt", "package"):
-        return []
-    names = arguments.get("name") or arguments.get("pkg") or item.get("name") or []
-    listed = [names] if isinstance(names, str) else [str(name) for name in names]
-    return [_row(place, name, "package", "", str(arguments.get("state") or "present")) for name in listed]
+def _of_packages(item: Mapping[str, Any], place: Place) -> list[Difference]:
+    """What dnf would do, in its own words ("Installed: jq-1.6"); apt's are a difference."""
+    told = item.get("results") if place.action in ("dnf", "dnf5", "yum", "package") else None
+    lines = [line.partition(":") for line in told or [] if isinstance(line, str)]
+    return [
+        _row(place, name.strip(), "package", "", word.strip().lower()) for word, _colon, name in lines if name.strip()
+    ]

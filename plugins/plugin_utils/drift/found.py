@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..summary.words import natural, printable
-from .differences import Difference
+from .differences import Difference, Place
 
 DRIFT, UNKNOWN, NONE = "drift", "unknown", "no drift"
+# Of a row: somebody else has changed it since the toolkit's last run.
+NOT_OURS = "not by us"
 # Worst first.
 ORDER = (DRIFT, UNKNOWN, NONE)
 
@@ -27,7 +29,10 @@ class Unknown:
 
 @dataclasses.dataclass
 class Found:
-    """One host. `ended` is why its run ended early, `judged` whether the last play was reached."""
+    """One host. `ended` is why its run ended early, `judged` whether the last play was reached.
+
+    not_ours  names of what somebody else has changed since the toolkit's last run
+    """
 
     differences: list[Difference] = dataclasses.field(default_factory=list)
     unknown: list[Unknown] = dataclasses.field(default_factory=list)
@@ -35,6 +40,14 @@ class Found:
     verdict: str = ""
     ended: str = ""
     judged: bool = False
+    not_ours: list[str] = dataclasses.field(default_factory=list)
+
+    def others(self, told: Mapping[str, Any], place: Place) -> None:
+        """Note what the module first_record says that others have changed."""
+        self.not_ours += [str(name) for name in told["not_ours"]]
+        self.remarks += [f"{path}: a site's own drop-in of {unit}" for path, unit in told["drop_ins"].items()]
+        if told["because"]:
+            self.unknown.append(Unknown(place.layer, place.role, place.task, printable(told["because"])))
 
 
 def status_of(host: Found) -> str:
@@ -49,7 +62,8 @@ def judged(host: Found, verifies: bool) -> Found:
 
     verifies  whether the run was to end with a verdict
     """
-    rows = list(dict.fromkeys(host.differences))
+    others = {row: NOT_OURS if row.what in host.not_ours else "" for row in host.differences}
+    rows = [dataclasses.replace(row, who=who) for row, who in others.items()]
     unknown = list({dataclasses.astuple(row): row for row in host.unknown}.values())
     if host.ended:
         unknown.append(Unknown("", "", "everything after that", host.ended))

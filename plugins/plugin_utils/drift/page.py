@@ -18,7 +18,7 @@ FOLDER, RECORD, PAGE = "drift", "drift.json", "index.html"
 # The page's colours are those of verdicts.
 LOOKS = {DRIFT: "FAIL", NONE: "PASS"}
 WORDS = {DRIFT: "DRIFT", NONE: "no drift"}
-HEAD = ["What", "Of it", "Layer", "Now", "Planned", "Task"]
+HEAD = ["What", "Of it", "Layer", "Now", "Planned", "Task", "Changed"]
 
 
 def write(folder: Path, record: Mapping[str, Any], hosts: Mapping[str, Found]) -> Path:
@@ -40,7 +40,7 @@ def _badge(status: str) -> dict[str, str]:
 
 
 def _shown(name: str, host: Found) -> dict[str, Any]:
-    rows = [[row.what, row.attribute, row.layer, row.now, row.planned, row.task] for row in host.differences]
+    rows = [[row.what, row.attribute, row.layer, row.now, row.planned, row.task, row.who] for row in host.differences]
     number = len(rows)
     return {
         "name": name,

@@ -41,4 +41,5 @@ def in_a_line(row: Difference) -> str:
     """For example "/etc/x: mode 0600 -> 0644"."""
     pair = f"{row.now} -> {row.planned}" if row.now else row.planned
     text = f"{row.what}: {row.attribute} {pair}" if row.attribute else f"{row.what}: {pair}"
-    return f"{text} ({row.task})" if row.planned == "would change" and row.what != row.task else text
+    text = f"{text} ({row.task})" if row.planned == "would change" and row.what != row.task else text
+    return f"{text} ({row.who})" if row.who else text

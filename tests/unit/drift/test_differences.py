@@ -13,9 +13,10 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.differences i
     Place,
     differences,
 )
-from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.drop_ins import judge
-from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.readings import of_reading
+from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.found import NOT_OURS, Found, judged
+from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.table import in_a_line
 from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import registers
+from conftest import REPOSITORY
 
 
 def place(action: str = "copy") -> Place:
@@ -26,10 +27,6 @@ def told(result: dict[str, Any], action: str = "copy", looped: bool = False) -> 
     rows = differences({"changed": True, **result}, place(action), looped)
     assert all(isinstance(row, Difference) and (row.layer, row.role) == ("system", "system_driver") for row in rows)
     return [(row.what, row.attribute, row.now, row.planned) for row in rows]
-
-
-def asked(**arguments: Any) -> dict[str, Any]:
-    return {"invocation": {"module_args": arguments}}
 
 
 @pytest.mark.parametrize(
@@ -65,13 +62,9 @@ def asked(**arguments: Any) -> dict[str, Any]:
          [("a.service", "start at boot", "masked", "enabled")]),
         ({"results": ["Installed: jq-1.6-7.el8.x86_64", "Removed: jq-1.5-1.el8.x86_64"]}, "dnf",
          [("jq-1.6-7.el8.x86_64", "package", "", "installed"), ("jq-1.5-1.el8.x86_64", "package", "", "removed")]),
-        (asked(name=["jq", "gcc"], state="present"), "apt",
-         [("jq", "package", "", "present"), ("gcc", "package", "", "present")]),
-        ({**asked(dest="/lib"), "written": ["a.py"], "removed": ["b.py"], "compiled": []}, "file_tree",
-         [("/lib/a.py", "content", "differs or is not there", "as in the toolkit"),
-          ("/lib/b.py", "content", "is there", "removed")]),
-        ({**asked(path="/venv"), "repaired": 9, "examples": ["/venv/x"]}, "tree_modes",
-         [("/venv/x", "", "", "mode repaired")]),
+        # apt says what it would do, whichever names it was asked for.
+        ({"diff": {"prepared": "The following NEW packages will be installed:\n  jq"}}, "apt",
+         [("Do it", "content", "", "differs")]),
         # In none of these forms, it still is a row.
         ({}, "reboot_node", [("Do it", "", "", "would change")]),
         ({"censored": "the output has been hidden"}, "copy", [("Do it", "", HIDDEN, HIDDEN)]),
@@ -101,26 +94,6 @@ def test_neither_a_login_nor_a_control_character_nor_a_long_text_is_shown() -> N
     assert len(row.lines) == MOST_LINES + 1 and row.lines[-1].startswith("... and ")
 
 
-def test_drop_ins_of_units_that_nobody_is_to_extend_differ() -> None:
-    root = "/etc/systemd/system"
-    rows, remarks = judge(
-        [
-            f"{root}/gpuwright-check.service.d/zz.conf",
-            f"{root}/train-gan@.service.d/50-gpuwright-limits.conf",
-            f"{root}/train-gan@a.service.d/own.conf",
-            f"{root}/sshd.service.d/own.conf",
-            f"{root}.control/gpuwright-check.timer.d/50-x.conf",
-            "/run/systemd/generator/gpuwright-check.service.d/x.conf",
-        ],
-        place("find"),
-    )
-    assert [row.what for row in rows] == [
-        f"{root}.control/gpuwright-check.timer.d/50-x.conf",
-        f"{root}/gpuwright-check.service.d/zz.conf",
-    ]
-    assert remarks == [f"{root}/train-gan@a.service.d/own.conf: a site's own drop-in of train-gan@a.service"]
-
-
 @pytest.mark.parametrize("told", ["found", {"found": "_task.result"}])
 def test_what_a_task_registers_is_known_in_each_form(told: Any) -> None:
     """Text before ansible-core 2.21; since then a dict."""
@@ -128,15 +101,27 @@ def test_what_a_task_registers_is_known_in_each_form(told: Any) -> None:
     assert registers(SimpleNamespace(register=None)) == set()
 
 
-def test_a_reading_says_what_a_step_would_change_that_check_mode_does_not_carry_out() -> None:
-    damaged = {**asked(path="/venv"), "whole": False, "because": "torch/x.py is missing (torch)"}
-    (row,) = of_reading(damaged, place("python_environment"), [])
-    assert (row.what, row.now, row.planned) == ("/venv", "torch/x.py is missing (torch)", "as it was installed")
-    assert of_reading({**damaged, "whole": True}, place("python_environment"), []) == []
-    unmarked = {**damaged, "mark_sha256": ""}
-    (row,) = of_reading(unmarked, place("python_environment"), {"__model_trainer_state"})
-    assert (row.what, row.now, row.planned) == ("/venv", "is not there", "the trainer would be installed")
-    missing = {**asked(path="/venv/stamp"), "stat": {"exists": False}}
-    (row,) = of_reading(missing, place("stat"), {"__framework_pytorch_found"})
-    assert (row.what, row.now, row.planned) == ("/venv/stamp", "is not there", "the environment would be built")
-    assert of_reading(missing, place("stat"), {"another"}) == []
+def test_arguments_of_a_module_are_never_read() -> None:
+    """From ansible-core 2.21 on, results have none."""
+    for result, action in (({}, "copy"), ({"diff": {"before": {}, "after": {"mode": "1"}}}, "file"), ({}, "apt")):
+        bare = differences({"changed": True, **result}, place(action), False)
+        arguments = {"dest": "/x", "path": "/x", "name": "x"}
+        assert (
+            differences({"changed": True, "invocation": {"module_args": arguments}, **result}, place(action), False)
+            == bare
+        )
+    for file in [*REPOSITORY.glob("plugins/plugin_utils/drift/*.py"), REPOSITORY / "plugins/callback/drift.py"]:
+        assert "invocation" not in file.read_text() and "module_args" not in file.read_text(), file
+
+
+def test_what_others_have_changed_is_said_of_the_row() -> None:
+    host = Found(
+        differences=[Difference("system", "r", "t", name, "mode", "1", "2") for name in ("/a", "/b")], judged=True
+    )
+    host.others({"not_ours": ["/b", "/c"], "drop_ins": {"/d": "train-gan@a.service"}, "because": ""}, place())
+    told = judged(host, verifies=False)
+    assert [(row.what, row.who) for row in told.differences] == [("/a", ""), ("/b", NOT_OURS)]
+    assert told.remarks == ["/d: a site's own drop-in of train-gan@a.service"] and not told.unknown
+    assert in_a_line(told.differences[1]) == "/b: mode 1 -> 2 (not by us)"
+    host.others({"not_ours": [], "drop_ins": {}, "because": "changes.json is damaged"}, place())
+    assert [row.why for row in judged(host, verifies=False).unknown] == ["changes.json is damaged"]

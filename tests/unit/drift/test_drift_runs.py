@@ -162,7 +162,7 @@ def test_another_playbook_leaves_no_record(drift) -> None:
     ("callback", "place", "instead"),
     [
         ("drift", 'elif place.action == "gpu_verify":', 'elif place.action == "gpu_verify" and told["other_form"]:'),
-        ("drift", "host.differences += of_reading(", "host.other_form += of_reading("),
+        ("drift", "            host.others(told, place)", "            host.others(told['other_form'], place)"),
     ],
 )
 def test_a_result_that_the_callback_cannot_read_is_unknown(drift, callback: str, place: str, instead: str) -> None:

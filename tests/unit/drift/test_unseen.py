@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpuwright.node.plugins.plugin_utils.drift import readings
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.unseen import LAWFUL, unseen
 from conftest import REPOSITORY
 
@@ -46,11 +45,6 @@ def of_roles() -> dict[tuple[str, str], dict[str, Any]]:
 def test_what_was_not_looked_at(result: dict[str, Any], tags: list[str], why: str) -> None:
     found = unseen({"skipped": True, **result}, tags, looped=True)
     assert why in found if why else found == ""
-
-
-def test_every_reading_is_registered_by_a_role() -> None:
-    registered = {task.get("register") for task in of_roles().values()}
-    assert set(readings.STAMPS) <= registered
 
 
 def test_a_task_that_may_change_something_has_the_tag_for_a_reason() -> None:

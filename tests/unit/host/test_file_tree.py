@@ -115,3 +115,16 @@ def test_module_that_cannot_be_compiled_is_an_error(run_module, tmp_path: Path, 
     args = {"dest": str(tmp_path / "tree"), "files": {"a.py": "x = = 1\n"}, "compile_for": [node_python]}
     answer = run_module("file_tree", args)
     assert answer["failed"] is True and "cannot compile it" in answer["msg"] and "Mend that" in answer["msg"]
+
+
+def test_each_file_is_a_record_of_the_difference(run_module, tmp_path):
+    """For a dry run: with its whole path, since nobody reads what the module was asked."""
+    dest = tmp_path / "lib"
+    (dest / "old").mkdir(parents=True)
+    (dest / "old/gone.py").write_text("")
+    answer = run_module("file_tree", {"dest": str(dest), "files": {"a.py": "x = 1\n"}}, check=True)
+    rows = {(one["after"]["path"], one["before"]["content"], one["after"]["content"]) for one in answer["diff"]}
+    assert rows == {
+        (f"{dest}/a.py", "differs or is not there", "as in the toolkit"),
+        (f"{dest}/old/gone.py", "is there", "removed"),
+    }

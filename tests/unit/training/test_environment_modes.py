@@ -281,3 +281,14 @@ def test_modes_are_repaired_as_python_36_does_it(run_module: Callable[..., dict]
     assert Path("/etc/shadow").stat().st_mode == shadow
     assert not run_module("tree_modes", {"path": str(top)})["changed"]
     assert not run_module("tree_modes", {"path": str(tmp_path / "none")})["changed"]
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_an_environment_that_is_not_whole_is_a_change_in_check_mode_only(
+    run_module: Callable[..., dict], tmp_path: Path, check: bool
+) -> None:
+    """So that a dry run says what a later step would do, which check mode does not carry out."""
+    answer = run_module("python_environment", {"path": str(tmp_path / "v"), "mark": "gpuwright.json"}, check=check)
+    assert (answer["whole"], answer["changed"]) == (False, check)
+    rows = [(one["before"]["content"], one["after"]["content"]) for one in answer["diff"]]
+    assert rows == ([(answer["because"], "as it was installed")] if check else [])

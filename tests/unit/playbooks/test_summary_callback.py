@@ -348,9 +348,9 @@ def test_what_a_node_says_cannot_repaint_the_terminal(run):
 
 def test_hidden_output_stays_hidden(run):
     run.host("a5-01")
-    _code, output = run([{"name": "Secret", "ansible.builtin.fail": {"msg": "hunter2"}, "no_log": True}])
+    _code, output = run([{"name": "Log in", "ansible.builtin.fail": {"msg": "hunter2"}, "no_log": True}])
     assert "hunter2" not in output
-    assert summary(output)[0] == "a5-01  STOPPED  Secret: failed; its output is hidden (no_log)"
+    assert summary(output)[0] == "a5-01  STOPPED  Log in: failed; its output is hidden (no_log)"
 
 
 def test_json_output_stays_json(run):

@@ -1,8 +1,10 @@
-"""Every check can fail: one broken node per row, with the status and the words that it must end in."""
+"""Every check can fail: one broken node per row, with the status, the words and the code that it must end in."""
 
 from __future__ import annotations
 
+import functools
 import importlib
+import re
 from pathlib import Path
 
 import healthy_node
@@ -11,6 +13,7 @@ import pytest
 from gpuwright.checks.all import CHECKS, run_checks
 from gpuwright.checks.framework.pytorch import runs_on
 from gpuwright.checks.gpu import memory as checks_memory
+from gpuwright.checks.waivers.acknowledgements import cards_in
 from gpuwright.verdict.check import DEEP, FAIL, PASS, SKIP, WARN
 
 # Each file of rows beside or below this one; those of action_rows are of another form. A family with few rows has them
@@ -18,13 +21,37 @@ from gpuwright.verdict.check import DEEP, FAIL, PASS, SKIP, WARN
 FILES = sorted(path.stem for path in Path(__file__).parent.rglob("*_rows.py") if path.stem != "action_rows")
 CASES = [row for name in FILES for row in importlib.import_module(name).ROWS]
 CASES += [row for part in healthy_node.PARTS for row in getattr(part, "ROWS", [])]
+CODE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+CODES = Path(__file__).parent / "codes.txt"
 
 
-@pytest.mark.parametrize(("check_id", "changes", "asked", "status", "words"), CASES)
-def test_broken_node(check_id, changes, asked, status, words):
-    found = judged_row(check_id, changes, asked)
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{row[0]}-{row[3]}" for row in CASES])
+def test_broken_node(number):
+    _check, _changes, _asked, status, words = CASES[number]
+    found = judged_case(number)
     assert (found["status"], words in found["message"]) == (status, True), found
     assert bool(found["action"]) == (status not in (PASS, SKIP)), found
+    # Each outcome has a code that programs may ask, and names what it is about: nobody needs to read its words.
+    assert CODE.fullmatch(found["code"]), found
+    assert all(isinstance(item, str) and item for item in found["items"]), found
+    if status in (FAIL, WARN) and found["id"].startswith(("gpu.", "driver.", "kernel.")):
+        named = {card for item in found["items"] for card in cards_in(item)}
+        assert set(cards_in(found["message"])) <= named, found
+
+
+def test_no_code_is_renamed():
+    """codes.txt has those that the rows of the checks end in: programs rely on them. A new one is added to it."""
+    known = dict(line.split(": ") for line in CODES.read_text(encoding="utf-8").splitlines())
+    seen: dict[str, set[str]] = {}
+    for number, row in enumerate(CASES):
+        seen.setdefault(row[0], set()).add(judged_case(number)["code"])
+    assert {name: " ".join(sorted(codes)) for name, codes in seen.items()} == known
+
+
+@functools.cache
+def judged_case(number: int) -> dict:
+    """The record of a row, which is judged once for all tests here."""
+    return judged_row(*CASES[number][:3])
 
 
 def judged_row(check_id: str, changes: dict, asked: dict) -> dict:

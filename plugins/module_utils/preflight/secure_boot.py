@@ -18,6 +18,12 @@ PREPARE = (
     "with `openssl passwd -6`): this run then makes the key, stages its import and prints what the console will ask; "
     "(2) switch Secure Boot off in the firmware."
 )
+# NVIDIA/yum-packaging-precompiled-kmod#59: for RHEL 10.1 and newer on x86_64, and cards that open modules drive.
+BY_RED_HAT = (
+    " Or, without a console: Red Hat signs open modules. `subscription-manager repos "
+    "--enable=rhel-10-for-x86_64-extensions-rpms`, `dnf install kmod-nvidia nvidia-open`, a reboot, and "
+    "system_driver_branch with the branch that this brings: a driver that is there is kept."
+)
 CONFIRM = (
     "Reboot the node with somebody at its console, who chooses Enroll MOK, Continue, Yes and types the password, then "
     "run again; with system_kernel_prepare_secure_boot: true this run prints every screen."
@@ -36,7 +42,7 @@ def secure_boot_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishe
     A driver that is installed and loaded has been accepted, unless the next boot's module is signed by another key.
     """
     present = plan["driver"]["present"]
-    if host["secure_boot"] == "unknown" and not present:
+    if host["secure_boot"] == "unknown" and not present and not plan["driver"].get("signed"):
         step = (
             "Make it readable: `mount -t efivarfs efivarfs /sys/firmware/efi/efivars`; for a container, look on its "
             "host. Otherwise look in the firmware setup."
@@ -46,12 +52,19 @@ def secure_boot_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishe
     signed = host["module_signature"]
     if present:
         return _signer_problems(signed) if signed and signed["trusted"] is False else []
-    if host["secure_boot"] != "enabled" or host["module_key"]["state"] == ENROLLED:
+    # What the distribution has signed needs no key of the node's own.
+    if plan["driver"].get("signed") or host["secure_boot"] != "enabled" or host["module_key"]["state"] == ENROLLED:
         return []
-    return _key_problems(host["module_key"], wishes)
+    return _key_problems(host["module_key"], wishes, BY_RED_HAT if _signed_by_red_hat(host, plan) else "")
 
 
-def _key_problems(key: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Problem]:
+def _signed_by_red_hat(host: Mapping[str, Any], plan: Mapping[str, Any]) -> bool:
+    system = host.get("os", {})
+    version = [int(part) for part in str(system.get("version", "")).split(".") if part.isdigit()]
+    return system.get("id") == "rhel" and version >= [10, 1] and plan["driver"].get("flavour") == "open"
+
+
+def _key_problems(key: Mapping[str, Any], wishes: Mapping[str, Any], more: str) -> List[Problem]:
     state = key["state"]
     text = "Secure Boot is on and {}, {}".format(WORDS.get(state, "DKMS's signing key is not enrolled"), REFUSED)
     seen = f"{key['certificate']}: {key['because'] or state.replace('_', ' ')}"
@@ -62,7 +75,7 @@ def _key_problems(key: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Pro
         step = "On the node: `rm {certificate} {private_key}`; a run makes a new key.".format(**key)
         return [problem("secure_boot.key", text, seen, step)]
     if not wishes["prepare_secure_boot"]:
-        return [problem("secure_boot.key", text, seen, CONFIRM if state == STAGED else PREPARE)]
+        return [problem("secure_boot.key", text, seen, CONFIRM if state == STAGED else PREPARE + more)]
     wrong = hash_problem(wishes["secure_boot_password_hash"].strip())
     if wrong:
         step = "Set system_kernel_secure_boot_password_hash to the hash alone, preferably from a vault."

@@ -34,6 +34,20 @@ def site_names(family: dict[str, Any], packages: list[str]) -> dict[str, Any]:
     }
 
 
+def with_signed_modules(family: dict[str, Any], signed: dict[str, Any]) -> dict[str, Any]:
+    """A distribution's row whose driver has modules that are built and signed: no DKMS, and no headers for it.
+
+    signed  what `kernels.signed.signed_names` returned
+    """
+    if not signed:
+        return family
+    modules = [*dict.fromkeys([*signed["by_release"].values(), *signed["follow"]])]
+    # Their versions are the kernel's, whatever a hold or a change of the driver does with the others.
+    archive = dict(family["distribution"], own_versions=[*family["distribution"]["own_versions"], *modules])
+    flavours = {name: dict(row, package="") for name, row in family["flavours"].items()}
+    return dict(family, distribution=archive, flavours=flavours, signed_modules=signed)
+
+
 def has_streams(family: dict[str, Any]) -> bool:
     return family["format"] == "rpm" and family.get("streams", True)
 
@@ -51,7 +65,9 @@ def driver_of(
         lists: dict[str, list[str]] = {
             name: [] for name in ("components", "packages", "version_lock", "switch_removes")
         }
-        return dict(texts, present=True, repository={}, preference={"package": "", "version": ""}, **lists)
+        return dict(
+            texts, present=True, signed=False, repository={}, preference={"package": "", "version": ""}, **lists
+        )
     version = driver.pins["driver_version"]
     flavour = family["flavours"][driver.pins["driver_flavour"]]
     names = family["driver_packages"][driver.row["packages"]]
@@ -72,9 +88,14 @@ def driver_of(
         "preference": _preference(family, branch, version),
         "stream": driver.row["stream"] if has_streams(family) else "",
         "module": flavour["module"].format(branch=branch),
+        "signed": bool(family.get("signed_modules")),
         "version": version,
         "present": present,
-        "packages": at_version(family, install, version, "" if has_streams(family) else branch) + beside,
+        "packages": [
+            *_signed_modules(family, host),
+            *at_version(family, install, version, "" if has_streams(family) else branch),
+            *beside,
+        ],
         # Everything of the driver that is installed, from NVIDIA's single suite.
         "version_lock": suite or at_version(family, install + libraries + exact_names(parts), version),
         "switch_removes": family["switch_removes"] + (moved if family["switch_removes"] else []),
@@ -133,6 +154,14 @@ def _guard_words(family: dict[str, Any], driver: Candidate) -> list[str]:
     if not by_rpm and _preference(family, branch, version)["version"]:
         guards.append(PREFERENCE.format(version or branch))
     return guards + ([] if by_rpm else [UNATTENDED])
+
+
+def _signed_modules(family: dict[str, Any], host: dict[str, Any]) -> list[str]:
+    """The packages of signed modules for the kernels that may boot, and what brings those of newer ones."""
+    signed = family.get("signed_modules")
+    if not signed:
+        return []
+    return [*(signed["by_release"][release] for release in boot_kernels(host)), *signed["follow"]]
 
 
 def _preference(family: dict[str, Any], branch: str, version: str) -> dict[str, str]:
@@ -212,6 +241,11 @@ def kernel_of(
     follow = found.pop("headers_follow")
     if driver is None:
         return dict(found, releases=[], packages=[], devel=[])
+    signed = family.get("signed_modules")
+    if signed:
+        # For a newer kernel its signed module is what headers are elsewhere.
+        updated = [*found["updated"], *signed["follow"]]
+        return dict(found, releases=releases, packages=[], devel=[], headers=signed["by_release"], updated=updated)
     devel = [found["headers"][name] for name in releases if name in found["headers"]]
     # With what brings the headers of a newer kernel, DKMS builds for it before it boots.
     brings = [] if family["format"] == "rpm" else follow

@@ -8,8 +8,18 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
 from .candidates import CPU_BUILD, DISTRIBUTION, KINDS, SITE, Candidate, Fact
-from .driver_packages import driver_of, guards_of, kernel_of, kernel_warnings, platform_plan, site_names
+from .driver_packages import (
+    boot_kernels,
+    driver_of,
+    guards_of,
+    kernel_of,
+    kernel_warnings,
+    platform_plan,
+    site_names,
+    with_signed_modules,
+)
 from .input import only_planned
+from .kernels.signed import signed_names
 from .machines.platforms import names_of_all_branches, parts_of, platform_warnings
 from .reasons import choice_reason, find_warnings
 from .risks.compilers import HostCompiler, compiler_warnings, host_compiler
@@ -34,7 +44,7 @@ def describe(
 ) -> dict[str, Any]:
     """The plan for `answer` (`{kind: Candidate}`); `release` is the host's row of os_releases."""
     family = _for_machine(matrix["os_families"][release["family"]], host["machine"])
-    family = _family_at_place(matrix, family, answer.get("driver"))
+    family = _family_at_place(matrix, family, host, answer.get("driver"))
     pytorch = answer["pytorch"].pins
     python = answer["python"]
     plan: dict[str, Any] = {}
@@ -116,14 +126,17 @@ def _for_machine(family: dict[str, Any], machine: str) -> dict[str, Any]:
     return dict(family, cuda_repository=repository, repositories=names, runtime=runtime, epel=epel)
 
 
-def _family_at_place(matrix: dict[str, Any], family: dict[str, Any], driver: Candidate | None) -> dict[str, Any]:
+def _family_at_place(
+    matrix: dict[str, Any], family: dict[str, Any], host: dict[str, Any], driver: Candidate | None
+) -> dict[str, Any]:
     """The family's row with the names of the repository from which the driver comes."""
     if driver is not None and driver.pins["driver_source"] == SITE:
         return dict(family, distribution=None, **site_names(family, matrix["site_driver"]))
     if driver is None or driver.pins["driver_source"] != DISTRIBUTION:
         return dict(family, distribution=None)
+    signed = signed_names(matrix, family, host, driver.pins, boot_kernels(host))
     archive = dict(family["distribution"], **family["distribution"]["drivers"][driver.pins["driver_branch"]])
-    return dict(family, **dict(archive, distribution=archive, source=family["source"]))
+    return with_signed_modules(dict(family, **dict(archive, distribution=archive, source=family["source"])), signed)
 
 
 def lock_name(python: str, pytorch: str, build: str, tensorflow: str = "") -> str:

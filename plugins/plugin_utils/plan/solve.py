@@ -12,6 +12,7 @@ from typing import Any
 
 from .candidates import (
     CPU_BUILD,
+    DISTRIBUTION,
     GPU_KINDS,
     KINDS,
     NO_TOOLKIT,
@@ -36,6 +37,7 @@ from .input import (
     unsupported_host,
     without_toolkit,
 )
+from .kernels.signed import needs_a_console
 from .machines.guests import guest_of, guest_warnings
 from .machines.platforms import platform_of
 from .names import newest_release
@@ -77,6 +79,9 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
         return {"conflicts": guest.conflicts}
     if guest:
         matrix, pins = dict(matrix, site_driver=guest.packages), guest.pins
+    by_signature = _without_console(matrix, host, release, pins) if release and not guest else None
+    if by_signature:
+        return by_signature
     candidates = list_candidates(matrix, pins, release["family"] if release else None)
     unknown = unknown_pins(candidates, pins)
     conflicts = unsupported_host(matrix, host, release, pins)
@@ -124,6 +129,20 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     for name in unused:
         plan["warnings"].append(f"{PINS[name]} is not used: this host has no NVIDIA GPU")
     return plan
+
+
+def _without_console(
+    matrix: dict[str, Any], host: dict[str, Any], release: dict[str, Any], pins: dict[str, str]
+) -> dict[str, Any] | None:
+    """Under Secure Boot, the plan with modules that the distribution has signed, if there is one; else None."""
+    archive = matrix["os_families"][release["family"]].get("distribution") or {}
+    if "signed" not in archive or "driver_source" in pins or not needs_a_console(host):
+        return None
+    plan = solve(matrix, host, dict(pins, driver_source=DISTRIBUTION))
+    if "conflicts" in plan or not plan["driver"]["signed"]:
+        return None
+    why = f"Secure Boot takes the modules of {archive['title']}, which are signed, and nobody has to be at the console"
+    return {**plan, "because": {**plan["because"], "driver": why}}
 
 
 def one_way_out(

@@ -35,6 +35,7 @@ def test_the_plan_of_the_reference_machine() -> None:
         },
         "stream": "580-dkms",
         "module": "nvidia",
+        "signed": False,
         "version": "",
         "present": False,
         "packages": [

@@ -49,6 +49,7 @@ LINTERS = {
     "workflows": (*SCHEMA, "vendor.github-workflows", *WORKFLOWS),
     "workflow timeouts": (*SCHEMA, "custom.github-workflows-require-timeout", *WORKFLOWS),
     "issue forms": (*SCHEMA, "vendor.github-issue-forms", *FORMS),
+    "sentences of the pages": ("python", "tools/prose.py"),
     "issue templates": (*SCHEMA, "vendor.github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
 }
 

@@ -1,4 +1,7 @@
-"""Write docs/compatibility.md from the matrix (`make docs`). tests/unit/docs/test_compatibility.py finds drift."""
+"""Write docs/compatibility.md and docs/compatibility-tables.md from the matrix (`make docs`).
+
+tests/unit/docs/test_compatibility.py finds drift.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,16 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs/compatibility.md"
-sys.path.insert(0, str(REPOSITORY / "collections"))
+TABLES = REPOSITORY / "docs/compatibility-tables.md"
+sys.path[:0] = [str(REPOSITORY / "collections"), str(REPOSITORY / "tools")]
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu import cards
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import support
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import list_candidates
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
+from compatibility_cards import first_page, table
 
-SYSTEMS = ("rhel 8.8", "rhel 8.10", "debian 12", "ubuntu 22.04", "ubuntu 24.04")
+SYSTEMS = ("rhel 8.8", "rhel 8.10", "rhel 9", "rhel 10", "debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")
 
 
 def read_matrix() -> dict[str, Any]:
@@ -26,11 +31,6 @@ def read_matrix() -> dict[str, Any]:
     locks = (REPOSITORY / "roles/framework_pytorch/files/locks").glob("*.txt")
     matrix = {name: rows for file in files for name, rows in yaml.load(file.read_text(), yaml.CSafeLoader).items()}
     return {**matrix, "locks": sorted(lock.name for lock in locks)}
-
-
-def table(titles: list[str], rows: list[list[str]]) -> list[str]:
-    lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
-    return [*lines, *("| " + " | ".join(cell or " " for cell in row) + " |" for row in rows), ""]
 
 
 def mark(row: dict[str, Any]) -> str:
@@ -99,7 +99,7 @@ def facts(row: dict[str, Any]) -> list[str]:
 
 def plans(matrix: dict[str, Any], profile: str) -> list[list[str]]:
     rows = []
-    for card in [example.name for example in cards.examples()]:
+    for card in [example.name for example in reversed(cards.examples())]:
         for system in SYSTEMS:
             answer = solve(matrix, imagined_host(card, system), {"profile": profile})
             if "conflicts" in answer:
@@ -138,9 +138,13 @@ def unknown_key(source: dict[str, Any]) -> str:
     return f"not known here, only its short id {short}: hosts are refused until {setting} gives it"
 
 
+def first(matrix: dict[str, Any]) -> str:
+    return first_page(matrix, unknown_key(matrix["os_families"]["el10"]["cuda_repository"]))
+
+
 def page(matrix: dict[str, Any]) -> str:
     lines = [
-        "# Compatibility",
+        "# Compatibility: the complete tables",
         "",
         "Written by `make docs` from `roles/preflight/files/matrix/`, which has every row's source; change it there. "
         f"Last checked {matrix['as_of']}.",
@@ -232,4 +236,5 @@ def page(matrix: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(read_matrix()))
+    PAGE.write_text(first(read_matrix()))
+    TABLES.write_text(page(read_matrix()))

@@ -2,19 +2,66 @@
 
 from __future__ import annotations
 
+import re
+
 from module_files import load_file
 
 compatibility = load_file("tools/compatibility.py")
+first = load_file("tools/compatibility_cards.py")
 
 
-def test_the_page_is_what_the_matrix_says() -> None:
-    assert compatibility.PAGE.read_text() == compatibility.page(compatibility.read_matrix()), "run `make docs`"
+def test_the_pages_are_what_the_matrix_says() -> None:
+    matrix = compatibility.read_matrix()
+    assert compatibility.TABLES.read_text() == compatibility.page(matrix), "run `make docs`"
+    assert compatibility.PAGE.read_text() == compatibility.first(matrix), "run `make docs`"
 
 
 def test_a_changed_row_is_drift() -> None:
     matrix = compatibility.read_matrix()
     matrix["drivers"]["580"]["eol"] = "2031-01"
-    assert compatibility.PAGE.read_text() != compatibility.page(matrix)
+    assert compatibility.TABLES.read_text() != compatibility.page(matrix)
+
+
+def test_the_first_page_is_one_screen_with_a_row_for_each_system() -> None:
+    lines = compatibility.PAGE.read_text().splitlines()
+    assert len(lines) <= 45
+    families = {(row["name"], row["version"].split(".")[0]) for row in compatibility.read_matrix()["os_releases"]}
+    named = {"Rocky Linux": "Rocky", "AlmaLinux": "Alma"}
+    for name, major in families:
+        rows = [
+            line for line in lines if line.startswith("| ") and named.get(name, name) in line and f" {major}" in line
+        ]
+        assert rows, (name, major)
+
+
+def test_a_cell_holds_for_every_card_of_its_architecture() -> None:
+    """The cell is that of one card; every other one that stands for a compute capability has the same answer."""
+    matrix = compatibility.read_matrix()
+    for system in first.NAMES.values():
+        answers: dict[str, set[str]] = {}
+        for card in first.cards.examples():
+            # The page says that these Kepler cards have no plan.
+            if card.name not in ("Tesla K10", "Tesla K40m"):
+                architecture = first.cards.chip_of(card).architecture
+                answers.setdefault(architecture, set()).add(first.answer_in_short(matrix, card.name, system))
+        assert {name for name, found in answers.items() if len(found) > 1} == set(), (system, answers)
+
+
+def test_the_cards_that_people_have_are_those_of_the_matrix() -> None:
+    matrix = compatibility.read_matrix()
+    assert list(first.PEOPLE_HAVE) == list(matrix["architectures"])[::-1]
+    for architecture, names in first.PEOPLE_HAVE.items():
+        known = " ".join(
+            name
+            for chip in matrix["devices"].values()
+            if chip["architecture"] == architecture
+            for name in chip["cards"]
+        )
+        for name in re.split(", | and ", names):
+            # A series ("GeForce RTX 40") is known by its cards ("GeForce RTX 4090").
+            series = re.fullmatch(r"(?:GeForce )?(GTX|RTX) (\d\d?)(?:00)?", name)
+            pattern = rf"{series[1]} {series[2]}\d\d" if series else rf"(?i)\b{name.split(' to ')[0]}"
+            assert re.search(pattern, known), (architecture, name)
 
 
 def test_a_key_whose_fingerprint_is_not_known_says_so_in_its_cell() -> None:

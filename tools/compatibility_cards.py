@@ -1,0 +1,98 @@
+"""The first screen of docs/compatibility.md: the cards that people have, by system (tools/compatibility.py)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "collections"))
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu import cards
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
+
+# How people name the systems; the first one of a row is asked.
+NAMES = {
+    "RHEL, Rocky, Alma 8": "rhel 8.10",
+    "RHEL, Rocky, Alma 9": "rhel 9",
+    "RHEL, Rocky, Alma 10": "rhel 10",
+    "Debian 12": "debian 12",
+    "Debian 13": "debian 13",
+    "Ubuntu 22.04": "ubuntu 22.04",
+    "Ubuntu 24.04": "ubuntu 24.04",
+}
+# The cards that people have, by architecture, newest first; each has to be one of the matrix.
+PEOPLE_HAVE = {
+    "blackwell": "B200, B300, GeForce RTX 50, RTX PRO",
+    "hopper": "H100, H200, H20",
+    "ada": "L4, L40S, GeForce RTX 40, RTX 4000 to 6000 Ada",
+    "ampere": "A100, A30, A40, A10, A2, GeForce RTX 30, RTX A6000 to A2000",
+    "turing": "T4, GeForce RTX 20 and GTX 16, Quadro RTX",
+    "volta": "V100, Titan V",
+    "pascal": "P100, P40, P4, GeForce GTX 10",
+    "maxwell": "M60, M40, M10, GeForce GTX 900",
+    "kepler": "K80",
+}
+
+
+def table(titles: list[str], rows: list[list[str]]) -> list[str]:
+    lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
+    return [*lines, *("| " + " | ".join(cell or " " for cell in row) + " |" for row in rows), ""]
+
+
+def answer_in_short(matrix: dict[str, Any], card: str, system: str) -> str:
+    """The newest plan in a cell: driver, toolkit, PyTorch."""
+    answer = solve(matrix, imagined_host(card, system), {"profile": "current"})
+    if "conflicts" in answer:
+        return "no plan"
+    lock = "" if answer["pytorch"]["locked"] else ", no lock file"
+    return f"{answer['driver']['branch']}, {answer['cuda']['version']}, {answer['pytorch']['version']}{lock}"
+
+
+def columns(matrix: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """Architectures that have the same answer on every system, newest first: the cards' names, and the answers."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for architecture, names in PEOPLE_HAVE.items():
+        cards_of_it = [card for card in cards.examples() if cards.chip_of(card).architecture == architecture]
+        # The newest card of an architecture; of Kepler, K80 is the only one with a plan at all.
+        answers = tuple(answer_in_short(matrix, cards_of_it[-1].name, system) for system in NAMES.values())
+        found.setdefault(answers, []).append(names)
+    return [("; ".join(names), list(answers)) for answers, names in found.items()]
+
+
+def first_page(matrix: dict[str, Any], refused: str) -> str:
+    """One screen: the cards that people have, by system.
+
+    refused  why hosts of EL 10 are refused, and what resolves it
+    """
+    groups = columns(matrix)
+    letters = [chr(ord("A") + number) for number in range(len(groups))]
+    rows = [[name, *(answers[number] for _, answers in groups)] for number, name in enumerate(NAMES)]
+    lines = [
+        "# Does it fit my card and my system?",
+        "",
+        f"Written by `make docs` from the version matrix; do not edit. Last checked {matrix['as_of']}.",
+        "",
+        "1. Find your card:",
+        "",
+        *table(["group", "cards"], [[letter, names] for letter, (names, _) in zip(letters, groups, strict=True)]),
+        "2. Find your system. A cell is what a plain `site.yml` installs: **driver, CUDA, PyTorch**.",
+        "",
+        *table(["system", *letters], rows),
+        "* **No plan** means that no driver, CUDA and PyTorch fit both; the run says so before it changes anything.",
+        f"* **RHEL, Rocky and Alma 10**: the key of NVIDIA's repository is {refused}.",
+        "* **A card cut into MIG devices** has the plan of its card.",
+        "* **HGX and DGX boards** also get their fabric manager ([hgx.md](hgx.md)).",
+        "* **vGPU guests** get the driver that your site names ([vgpu.md](vgpu.md)).",
+        "* **ARM servers** are planned only. Other Kepler cards (K10, K40) and SLES have no plan.",
+        "* **How sure is it?** [SUPPORT.md](../SUPPORT.md) says what ran on which system.",
+        "",
+        "Ask for exactly yours, without any host:",
+        "",
+        "```",
+        'tools/gpu-plan "RTX 4090" --os "ubuntu 22.04"',
+        "```",
+        "",
+        "Every card, every system and every version, with its source: [the complete tables](compatibility-tables.md).",
+    ]
+    return "\n".join([*lines, ""])

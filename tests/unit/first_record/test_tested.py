@@ -125,6 +125,12 @@ def found_again(node: Tried) -> None:
     folder.mkdir()
 
 
+def switch(node: Tried) -> None:
+    link = node.path("/opt/gpuwright/venvs/current")
+    link.unlink()
+    link.symlink_to("4567")
+
+
 def set_to(name: str, value: Any) -> Change:
     return lambda node: setattr(node, name, value)
 
@@ -149,8 +155,7 @@ CHANGES: dict[str, Change] = {
     "cuDNN": write("/opt/gpuwright/cudnn/9.10.2/lib/libcudnn.so.9", "cudnn\n"),
     "environment": write(f"{ENVIRONMENT}/numpy/core.py", "x = 2\n"),
     "trainer": write(f"{ENVIRONMENT}/gan_trainer/smoke.py", "x = 2\n"),
-    "another environment": lambda node: (node.path("/opt/gpuwright/venvs/current").unlink(),
-                                         node.path("/opt/gpuwright/venvs/current").symlink_to("4567")),
+    "another environment": switch,
     "unit": write(UNIT, SYSTEM[UNIT].replace("strict", "full")),
     "drop-in of the unit": write(f"{UNIT}.d/site.conf", "[Service]\nLimitNOFILE=1024\n"),
     "a drop-in more": write(f"{UNIT}.d/zz.conf", "[Service]\nPrivateDevices=yes\n"),

@@ -110,7 +110,11 @@ def test_a_guest_that_is_only_judged_is_not_refused():
 
 
 def site_driver(**settings: Any) -> Any:
-    known = {"system_driver_package_file": "", "system_driver_package_sha256": "", "system_driver_packages": []}
+    known: dict[str, Any] = {
+        "system_driver_package_file": "",
+        "system_driver_package_sha256": "",
+        "system_driver_packages": [],
+    }
     known |= {"system_driver_version_lock": False, "system_kernel_target": "", "system_driver_guards": "auto"}
     variables = {"ansible_version": {"full": "2.16.19"}}
     asked = Asked({**known, **settings}.__getitem__, str, dict, variables)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from gpuwright.gpu.vgpu_types import VGPU_TYPES
 from gpuwright.probe.hardware import read_gpus
@@ -45,7 +48,12 @@ def read(tmp_path, answer=None, config=None, info="", cpu=VIRTUAL, driver="", **
         host.bind(PCI, driver)
     asked = []
     gpus = read_gpus(host.root)
-    add_vgpus(host.root, gpus, lambda command: asked.append(list(command)) or answer)
+
+    def run(command: Sequence[str]) -> Any:
+        asked.append(list(command))
+        return answer
+
+    add_vgpus(host.root, gpus, run)
     (gpu,) = gpus
     return gpu["vgpu"], asked
 

@@ -165,6 +165,9 @@ def test_it_is_open_exactly_when_the_gate_is(ask, tmp_path: Path, verdict: str, 
     assert (ask(content)[0] == 0) is opened
 
 
+VALUES: tuple[Any, ...] = (None, True, False, -1, 0, 1, 1.0, 1e400, "", "1", "PASS", [], {}, [{}], {"a": {}})
+
+
 def damaged_records() -> list[str]:
     """Texts of a record that was good: a byte, a line or a value is gone, twice there, or another one."""
     good = record("PASS", check("disk.space", "WARN", "Run: df"))
@@ -179,7 +182,7 @@ def damaged_records() -> list[str]:
         found.append("".join(lines[:where] + lines[where + 1 :]))
         found.append("".join(lines[: where + 1] + lines[where:]))
     for name in good:
-        for value in (None, True, False, -1, 0, 1, 1.0, 1e400, "", "1", "PASS", [], {}, [{}], {"a": {}}):
+        for value in VALUES:
             found.append(json.dumps({**good, name: value}, indent=2, sort_keys=True) + "\n")
         found.append(json.dumps({key: good[key] for key in good if key != name}, indent=2, sort_keys=True) + "\n")
     # What a person may write, and what a disk may leave.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import healthy_node
 from gpuwright.verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
 from healthy_gpu import NVLINK
@@ -34,8 +36,12 @@ def link(active: int, errors: dict | None = None, **changes: object) -> list[dic
     return [{**NVLINK, "active": active, "errors": {"replay": 0} if errors is None else errors, **changes}]
 
 
-HALVES = {"mig": {"all": ["3g.20gb", "3g.20gb"]}}
+HALVES: dict[str, Any] = {"mig": {"all": ["3g.20gb", "3g.20gb"]}}
 ON = {(*SMI_GPU, "mig_mode"): "Enabled"}
+
+
+NO_LIST: dict[Any, Any] = {("mig",): None}
+NO_ANSWER: dict[Any, Any] = {("mig",): {"unreadable": "no answer"}}
 
 
 def cut(*profiles: str, **changes: object) -> dict:
@@ -126,9 +132,9 @@ ROWS = [
     ("gpu.mig_mode", cut("3g.20gb"), {"mig": {"0": []}}, FAIL, "MIG is Enabled"),
     ("gpu.mig_mode", {(*SMI_GPU, "mig_mode"): "Disabled"}, {"mig": {"0": []}}, PASS, "as declared"),
     ("gpu.mig_mode", cut("3g.20gb"), {"mig": {"4": ["3g.20gb"]}}, FAIL, "names 4: no card here"),
-    ("gpu.mig_mode", {**ON, ("mig",): None}, HALVES, UNKNOWN, "readings.mig"),
+    ("gpu.mig_mode", {**ON, **NO_LIST}, HALVES, UNKNOWN, "readings.mig"),
     ("gpu.mig_mode", cut("3g.20gb", uuid="GPU-other"), HALVES, UNKNOWN, "does not list"),
-    ("gpu.mig_mode", {**ON, ("mig",): {"unreadable": "no answer"}}, HALVES, UNKNOWN, "no answer"),
+    ("gpu.mig_mode", {**ON, **NO_ANSWER}, HALVES, UNKNOWN, "no answer"),
     ("gpu.mig_mode", {SMI: DOWN}, HALVES, UNKNOWN, "driver cannot be queried"),
     ("gpu.ecc_pending", {(*HEALTH, "ecc_pending"): "Disabled"}, {}, WARN, "will be Disabled after a reboot"),
     ("gpu.ecc_pending", {SMI_GPU: GEFORCE}, {}, SKIP, "no ECC"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import healthy_node
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.structured import PROBLEMS
@@ -81,7 +83,7 @@ def test_the_command_brings_the_layout_back(mode, here, code, commands):
     assert said(mode, here, ["3g.20gb", "2g.10gb", "1g.5gb"]) == (code, f"Run: {commands}{CDI}")
 
 
-GOOD = (
+GOOD: tuple[dict[Any, Any], ...] = (
     {},
     {"all": ["3g.20gb"]},
     {0: ["7g.80gb"], "0000:3B:00.0": [], "GPU-5d0f3a52-6c0f-1c1c-9d4a-000000000001": ["1g.10gb+me", "1g.12gb"]},

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import healthy_node
 import pytest
@@ -242,7 +243,8 @@ def test_programs_inherit_no_variable_that_names_code(host, monkeypatch):
 
 
 def test_a_damaged_reading_is_no_pass():
-    for answer in (None, {}, [], {"status": "PASS"}, {"status": "GOOD", "message": "x"}, {"unreadable": "x"}):
+    answers: list[Any] = [None, {}, [], {"status": "PASS"}, {"status": "GOOD", "message": "x"}, {"unreadable": "x"}]
+    for answer in answers:
         readings = {**healthy_node.readings(), rows.READING: [{"id": "site.own", "path": "/p", "answer": answer}]}
         [check] = rows.site_rows(readings)
         assert judge(check, readings, healthy_node.expectations())["status"] == "UNKNOWN", answer
@@ -251,7 +253,12 @@ def test_a_damaged_reading_is_no_pass():
 def test_only_a_quick_answer_is_given_without_them(monkeypatch):
     """Level quick promises seconds, and a program of the site may take longer."""
     called = []
-    monkeypatch.setattr(collect, "read_site_checks", lambda *_arguments: called.append(1) or [])
+
+    def read(*_arguments: Any) -> list[Any]:
+        called.append(1)
+        return []
+
+    monkeypatch.setattr(collect, "read_site_checks", read)
     monkeypatch.setattr(collect, "READERS", ())
     for site in (False, True):
         found = collect.collect(healthy_node.expectations(), "/nowhere", 1, "quick", site=site)

@@ -24,6 +24,7 @@ EXPLAIN = (
     "User, group and folders are those of the defaults.",
     "Why the exposure is not lower:",
     "`gpuwright-check` must be root",
+    "Before 252, `ProtectClock=` allows",
     "| RHEL 8 |",
     "| Ubuntu 22.04 |",
     "| Debian 12, Ubuntu 24.04 |",

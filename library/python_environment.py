@@ -59,12 +59,8 @@ options:
         environment that is not intact loses its mark again.
     type: dict
 attributes:
-  check_mode:
-    support: full
-    description: Changes nothing. An environment that is not intact is a change, since whoever reads it repairs it.
-  diff_mode:
-    support: full
-    description: What is wrong, and the first files with wrong modes.
+  check_mode: {support: full, description: Changes nothing; what is not intact is a change that a run would repair.}
+  diff_mode: {support: full, description: "What is wrong, and the first files with wrong modes."}
 author: The gpuwright developers (@gpuwright)
 """
 

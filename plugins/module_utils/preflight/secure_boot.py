@@ -5,6 +5,7 @@ from typing import Any, List, Mapping
 
 from ..host.secure_boot.module_key import BLOCKED, ENROLLED, NONE, STAGED, UNKNOWN
 from ..host.secure_boot.mok_password import hash_problem
+from ..host.versions import is_version, version_key
 from .problem import (
     Problem,
     problem,
@@ -60,8 +61,9 @@ def secure_boot_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishe
 
 def _signed_by_red_hat(host: Mapping[str, Any], plan: Mapping[str, Any]) -> bool:
     system = host.get("os", {})
-    version = [int(part) for part in str(system.get("version", "")).split(".") if part.isdigit()]
-    return system.get("id") == "rhel" and version >= [10, 1] and plan["driver"].get("flavour") == "open"
+    version = str(system.get("version", ""))
+    newer = is_version(version) and version_key(version) >= (10, 1)
+    return system.get("id") == "rhel" and newer and plan["driver"].get("flavour") == "open"
 
 
 def _key_problems(key: Mapping[str, Any], wishes: Mapping[str, Any], more: str) -> List[Problem]:

@@ -130,7 +130,7 @@ def _in_channel(name: str, channel: str) -> str:
 def _has_eus(version: str) -> bool:
     """Every second minor release but the last one; source: access.redhat.com/support/policy/updates/errata."""
     _major, _, minor = version.partition(".")
-    return minor.isdigit() and int(minor) % 2 == 0 and version != "8.10"
+    return minor[-1:] in tuple("02468") and version != "8.10"
 
 
 def _unregistered(version: str, repositories: Mapping[str, Mapping[str, str]]) -> str:

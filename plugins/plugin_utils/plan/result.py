@@ -22,6 +22,7 @@ from .input import only_planned
 from .kernels.signed import signed_names
 from .machines.platforms import names_of_all_branches, parts_of, platform_warnings
 from .reasons import choice_reason, find_warnings
+from .risks.builds import build_warnings
 from .risks.compilers import HostCompiler, compiler_warnings, host_compiler
 from .risks.neighbours import neighbours
 from .rules import fits_dcgm
@@ -97,6 +98,8 @@ def describe(
     plan["neighbours"] = neighbours(problem, facts, answer)
     plan["warnings"] = find_warnings(matrix, host.get("today", ""), release, family, answer)
     plan["warnings"] += compiler_warnings(compiler, answer["pytorch"])
+    present = plan["driver"]["present"] or plan["driver"]["signed"]
+    plan["warnings"] += build_warnings(matrix, release, boot_kernels(host), answer.get("driver"), present)
     plan["warnings"] += platform_warnings(matrix, release, host, parts)
     plan["warnings"] += kernel_warnings(matrix, family, host, answer.get("driver"))
     if not plan["pytorch"]["locked"] and not only_planned(matrix, host, release):

@@ -7,6 +7,7 @@ install must have one of the hashes.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def read_lock(file: Path) -> Lock:
     return found
 
 
-def demanded(lines: list[str], python: str, extras: set[str]) -> list[Requirement]:
+def demanded(lines: Iterable[str], python: str, extras: set[str]) -> list[Requirement]:
     """Those of the lines that count on 64-bit Linux, for a package of which these optional parts are wanted."""
     here: dict[str, Any] = {**default_environment(), "python_version": python, "python_full_version": python + ".0"}
     here |= {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "x86_64"}
@@ -43,20 +44,20 @@ def demanded(lines: list[str], python: str, extras: set[str]) -> list[Requiremen
     ]
 
 
-def lock_problems(asked: list[str], lock: Lock, wheels: list[dict[str, Any]], python: str) -> list[str]:
+def lock_problems(asked: list[str], lock: Lock, wheels: list[pip_index.Wheel], python: str) -> list[str]:
     """What is wrong with a lock.
 
     asked   the requirements that it was made from
-    wheels  the entries of pip's report on it (pip_index.report_on)
+    wheels  what was read of those that pip would take
     """
-    metadata = {str(canonicalize_name(wheel["metadata"]["name"])): wheel["metadata"] for wheel in wheels}
+    requires = {str(canonicalize_name(wheel.name)): wheel.requires for wheel in wheels}
     problems: list[str] = []
     reached: dict[str, set[str]] = {}
     waiting = [("what was asked for", line) for line in demanded(asked, python, set())]
     while waiting:
         who, line = waiting.pop()
         name = str(canonicalize_name(line.name))
-        if name not in lock or name not in metadata:
+        if name not in lock or name not in requires:
             problems.append(f"{who} demands {line}, which is not locked")
             continue
         if not line.specifier.contains(lock[name][0], prereleases=True):
@@ -64,20 +65,16 @@ def lock_problems(asked: list[str], lock: Lock, wheels: list[dict[str, Any]], py
         extras = reached.get(name, set()) | line.extras
         if name not in reached or extras != reached[name]:
             reached[name] = extras
-            waiting += [
-                (f"{name} {lock[name][0]}", one)
-                for one in demanded(metadata[name].get("requires_dist", []), python, extras)
-            ]
+            waiting += [(f"{name} {lock[name][0]}", one) for one in demanded(requires[name], python, extras)]
     problems += [f"{name} is locked, and nothing demands it" for name in sorted(set(lock) - set(reached))]
     for wheel in wheels:
-        name = str(canonicalize_name(wheel["metadata"]["name"]))
-        digest = wheel["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256", "")
-        if digest and name in lock and digest not in lock[name][1]:
+        name = str(canonicalize_name(wheel.name))
+        if wheel.sha256 and name in lock and wheel.sha256 not in lock[name][1]:
             problems.append(f"the wheel of {name} that pip takes has another hash")
     return list(dict.fromkeys(problems))
 
 
-def check_locks(folder: Path, at_once: int) -> tuple[int, list[str]]:
+def check_locks(index: pip_index.Index, at_once: int) -> tuple[int, list[str]]:
     """How many lock files were compared with their wheels, and what is wrong with them, or why one was not read."""
 
     def check(file: Path) -> list[str]:
@@ -86,8 +83,7 @@ def check_locks(folder: Path, at_once: int) -> tuple[int, list[str]]:
         lock = read_lock(file)
         asked = [line for line in file.with_suffix(".in").read_text().splitlines() if line and line[0] not in "#-"]
         try:
-            pins = [f"{name}=={version}" for name, (version, _hashes) in lock.items()]
-            wheels = pip_index.report_on(pins, python, folder / f"{file.stem}.json")
+            wheels = [index.wheel(name, version, python) for name, (version, _hashes) in lock.items()]
         except pip_index.NoAnswerError as error:
             return [f"{file.name} was not read: {error}"]
         return [f"{file.name}: {problem}" for problem in lock_problems(asked, lock, wheels, python)]

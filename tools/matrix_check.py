@@ -1,8 +1,8 @@
 """Compare the matrix with the wheels: `make matrix-check`, on the index that pip is configured for.
 
-It reads the requirements of every PyTorch on PyPI and of every TensorFlow, as pip reports them; no package is
-installed. CUDA and cuDNN of PyTorch's rows must be those of the wheels, and the pairs that the plan names must be those
-whose requirements agree. Then it reads the lock files (tools/lock_check.py). Exit status 0: all agree, 1: the
+It reads the requirements of every PyTorch on PyPI and of every TensorFlow in the metadata of their wheels; no package
+is installed. CUDA and cuDNN of PyTorch's rows must be those of the wheels, and the pairs that the plan names must be
+those whose requirements agree. Then it reads the lock files (tools/lock_check.py). Exit status 0: all agree, 1: the
 differences are printed.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,12 @@ import lock_check
 import pip_index
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import build_cuda
 
-# Processes of pip at once: each waits for the index most of the time.
-AT_ONCE = 4
+# Each waits for the index most of the time.
+AT_ONCE = 16
 MATRIX = REPOSITORY / "roles/preflight/files/matrix"
 
 
-def requirements(lines: list[str], python: str, extra: str = "") -> dict[str, SpecifierSet]:
+def requirements(lines: Iterable[str], python: str, extra: str = "") -> dict[str, SpecifierSet]:
     """`{package: versions}` that are required on 64-bit Linux; `extra` names an optional part."""
     here: dict[str, Any] = {**default_environment(), "python_version": python, "python_full_version": python + ".0"}
     here |= {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "x86_64", "extra": extra}
@@ -94,9 +94,8 @@ def rows(name: str) -> dict[str, Any]:
 Demands = dict[tuple[str, str], dict[str, SpecifierSet]]
 
 
-def read_wheels(folder: Path) -> tuple[Demands, list[str]]:
+def read_wheels(index: pip_index.Index) -> tuple[Demands, list[str]]:
     """What each wheel on PyPI requires, `{("torch", "2.10.0"): {package: versions}}`; and what was not read."""
-    folder.mkdir(parents=True, exist_ok=True)
     wanted = [("torch", release, row, "") for row in rows("pytorch").values() for release in row["releases"]]
     wanted += [
         ("tensorflow", release, row, "and-cuda" if row["from_pip"] else "")
@@ -108,7 +107,7 @@ def read_wheels(folder: Path) -> tuple[Demands, list[str]]:
         package, release, row, extra = wheel
         python = "3.11" if "3.11" in row["pythons"] else "3.8"
         try:
-            return requirements(pip_index.wheel_requirements(package, release, python, folder), python, extra)
+            return requirements(index.wheel(package, release, python).requires, python, extra)
         except pip_index.NoAnswerError as error:
             return f"{package} {release} was not read: {error}"
 
@@ -135,15 +134,10 @@ def pair_problem(torch: str, torch_row: dict[str, Any], tensorflow: str, row: di
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--reports", type=Path, help="folder that keeps pip's reports; those in it are not asked for again"
-    )
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as nowhere:
-        folder = asked.reports or Path(nowhere)
-        wheels, problems = read_wheels(folder)
-        locks, wrong = lock_check.check_locks(folder, AT_ONCE)
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    index = pip_index.Index()
+    wheels, problems = read_wheels(index)
+    locks, wrong = lock_check.check_locks(index, AT_ONCE)
     torches = {release: row for row in rows("pytorch").values() for release in row["releases"]}
     tensorflows = {release: row for row in rows("tensorflow").values() for release in row["releases"]}
     for torch, row in torches.items():

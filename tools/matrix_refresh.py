@@ -12,7 +12,6 @@ import argparse
 import datetime
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -52,7 +51,7 @@ def unread(row: dict[str, Any], source: str, day: str, what: str) -> dict[str, A
     return {**row, "source": source, "checked": day, "verified": False, "unverified": what}
 
 
-def framework_news(kind: str, package: str, matrix: dict[str, Any], day: str, folder: Path) -> Iterator[News]:
+def framework_news(kind: str, package: str, matrix: dict[str, Any], day: str, index: pip_index.Index) -> Iterator[News]:
     """Releases of a framework that are newer than its rows. Raises NoAnswerError."""
     newest = max(matrix[kind], key=version_key)
     known = {release for row in matrix[kind].values() for release in row["releases"]}
@@ -60,17 +59,17 @@ def framework_news(kind: str, package: str, matrix: dict[str, Any], day: str, fo
     # A release begins with newer Pythons and ends with older ones: the middle one sees both neighbours.
     ask = pythons[len(pythons) // 2]
     last = max(known, key=version_key)
-    found = [name for name in pip_index.versions(package, ask) if version_key(name) > version_key(last)]
+    found = [name for name in index.versions(package, ask) if version_key(name) > version_key(last)]
     for series in sorted({series_of(name) for name in found}, key=version_key):
         releases = sorted((name for name in found if series_of(name) == series), key=version_key)
         if series in matrix[kind]:
             text = f"{package} {', '.join(releases)} belongs to the row {series}: add it to its releases"
             yield News(kind, series, {}, text)
             continue
-        served = [python for python in _around(pythons) if releases[-1] in _versions(package, python)]
+        served = [python for python in _around(pythons) if releases[-1] in _versions(index, package, python)]
         old = matrix[kind][newest]
         demanded = check.requirements(
-            pip_index.wheel_requirements(package, releases[-1], ask, folder),
+            index.wheel(package, releases[-1], ask).requires,
             ask,
             "and-cuda" if kind == "tensorflow" else "",
         )
@@ -82,9 +81,9 @@ def framework_news(kind: str, package: str, matrix: dict[str, Any], day: str, fo
         yield News(kind, series, unread(row, source, day, doubt), text)
 
 
-def _versions(package: str, python: str) -> list[str]:
+def _versions(index: pip_index.Index, package: str, python: str) -> list[str]:
     try:
-        return pip_index.versions(package, python)
+        return index.versions(package, python)
     except pip_index.NoAnswerError:
         return []
 
@@ -121,13 +120,13 @@ def tensorflow_row(matrix: dict[str, Any], row: dict[str, Any], demanded: dict[s
     return {**new, "demands": nccl or "what was not read"}, doubt
 
 
-def library_news(kind: str, matrix: dict[str, Any], day: str) -> Iterator[News]:
+def library_news(kind: str, matrix: dict[str, Any], day: str, index: pip_index.Index) -> Iterator[News]:
     """Releases of cuDNN and NCCL that are newer than their rows, for each CUDA. Raises NoAnswerError."""
     for major in sorted({row["cuda_major"] for row in matrix[kind]}, key=int):
         package = f"nvidia-{kind}-cu{major}"
         last = max((row["version"] for row in matrix[kind] if row["cuda_major"] == major), key=version_key)
         # CUDA 10 has no wheels.
-        found = pip_index.versions(package, "3.12") if int(major) > 10 else []
+        found = index.versions(package, "3.12") if int(major) > 10 else []
         newer = [name for name in found if version_key(name)[:3] > version_key(last)]
         listed = {*matrix["released"].get(kind, []), *(row["version"] for row in matrix[kind])}
         unlisted = [name for name in newer if ".".join(name.split(".")[:3]) not in listed]
@@ -145,10 +144,10 @@ def library_news(kind: str, matrix: dict[str, Any], day: str) -> Iterator[News]:
         yield News(kind, "", row, text)
 
 
-def toolkit_news(matrix: dict[str, Any]) -> Iterator[News]:
+def toolkit_news(matrix: dict[str, Any], index: pip_index.Index) -> Iterator[News]:
     """Toolkits that are newer than their rows; which driver they came with is not on PyPI. Raises NoAnswerError."""
     last = max(matrix["cuda"], key=version_key)
-    newer = {series_of(name) for name in pip_index.versions("cuda-toolkit", "3.12")} - set(matrix["cuda"])
+    newer = {series_of(name) for name in index.versions("cuda-toolkit", "3.12")} - set(matrix["cuda"])
     for name in sorted(newer, key=version_key):
         if version_key(name) > version_key(last):
             text = (
@@ -207,13 +206,14 @@ def repository_news(matrix: dict[str, Any], family: dict[str, Any]) -> Iterator[
 def collect(matrix: dict[str, Any], releases: str, day: str) -> tuple[list[News], list[str]]:
     """What is newer, and a sentence for each source that gave no answer."""
     families = matrix["os_families"].values()
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(check.AT_ONCE) as readers:
+    index = pip_index.Index()
+    with ThreadPoolExecutor(check.AT_ONCE) as readers:
         sources: list[tuple[str, Callable[[], Iterator[News]]]] = [
-            ("torch", lambda: framework_news("pytorch", "torch", matrix, day, Path(folder))),
-            ("tensorflow", lambda: framework_news("tensorflow", "tensorflow", matrix, day, Path(folder))),
-            ("cuDNN", lambda: library_news("cudnn", matrix, day)),
-            ("NCCL", lambda: library_news("nccl", matrix, day)),
-            ("the CUDA toolkit", lambda: toolkit_news(matrix)),
+            ("torch", lambda: framework_news("pytorch", "torch", matrix, day, index)),
+            ("tensorflow", lambda: framework_news("tensorflow", "tensorflow", matrix, day, index)),
+            ("cuDNN", lambda: library_news("cudnn", matrix, day, index)),
+            ("NCCL", lambda: library_news("nccl", matrix, day, index)),
+            ("the CUDA toolkit", lambda: toolkit_news(matrix, index)),
             (f"the drivers' releases ({repository_index.shown(releases)})", lambda: driver_news(matrix, releases, day)),
             *((_title(family), partial(repository_news, matrix, family)) for family in families),
         ]

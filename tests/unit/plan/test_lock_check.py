@@ -43,13 +43,7 @@ def problems(python: str = "3.11", asked: str = "torch==2.10.0", **versions: str
     """What is said of the lock above with some versions changed, or without a package."""
     locked = {**VERSIONS, **{name.replace("_", "-"): version for name, version in versions.items()}}
     lock = {name: (version, {DIGEST}) for name, version in locked.items() if version}
-    wheels: list[dict[str, Any]] = [
-        {
-            "metadata": {"name": name, "requires_dist": lines},
-            "download_info": {"archive_info": {"hashes": {"sha256": DIGEST}}},
-        }
-        for name, lines in DEMANDS.items()
-    ]
+    wheels = [CHECK.pip_index.Wheel(name, DIGEST, tuple(lines)) for name, lines in DEMANDS.items()]
     return CHECK.lock_problems([asked], lock, wheels, python)
 
 
@@ -78,10 +72,7 @@ def test_what_is_wrong_with_a_lock_is_said(changed: dict[str, Any], said: str) -
 
 
 def test_a_wheel_with_another_hash_is_said() -> None:
-    wheel = {
-        "metadata": {"name": "Pillow"},
-        "download_info": {"archive_info": {"hashes": {"sha256": "b" * 64}}},
-    }
+    wheel = CHECK.pip_index.Wheel("Pillow", "b" * 64, ())
     found = CHECK.lock_problems(["pillow"], {"pillow": ("12.0.0", {DIGEST})}, [wheel], "3.11")
     assert found == ["the wheel of pillow that pip takes has another hash"]
 

@@ -242,7 +242,7 @@ def test_an_index_that_gives_no_answer_says_why(
     for name, value in world.environment(world.host).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(refresh.pip_index.NoAnswerError) as caught:
-        refresh.pip_index.versions(package, "3.12")
+        refresh.pip_index.Index().versions(package, "3.12")
     assert str(caught.value) == f"the index that pip is configured for {words}"
 
 

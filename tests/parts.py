@@ -49,7 +49,7 @@ PARTS = (
     Part("debian13", "Debian 13, from bare to verified and once more", 400, 300, 3270),
     core("2.18"),
     Part("page", "the fleet's page in a browser", 120, 180, 300),
-    Part("plays-fleet", "plays over several hosts: rollouts, drains, the words of a run", 340),
+    Part("plays-fleet", "plays over several hosts: rollouts, drains, the words of a run", 350),
     core("2.19"),
     Part("interruptions", "three interrupted runs, each repaired by a plain one", 300),
     Part("guards", "each guard taken out, and its test failing", 130),
@@ -57,7 +57,7 @@ PARTS = (
     Part("trainer-long", "what the trainer compiles, traces and trains for long", 100),
     Part("deep", "mutants of the checks, damaged answers and state files, every card", 430),
     core("2.20", 200, 140),
-    Part("plays-node", "plays and programs of one host: repositories, environments, locks, gates", 320),
+    Part("plays-node", "plays and programs of one host: repositories, environments, locks, gates", 330),
     core("2.21", 200, 140),
     Part("digits", "the default model on 1,797 digits, as its pictures are drawn", 540, 30, 9),
 )
@@ -88,6 +88,7 @@ PLAYS = {
         "playbooks/test_fact_cache.py",
         "playbooks/test_nothing_done.py",
         "software/test_advisories_playbook.py",
+        "docs/test_readme_output.py",
     ),
     "plays-node": (
         "roles/test_system_repository.py",
@@ -113,6 +114,7 @@ PLAYS = {
         "checks/gpu/test_kept_plan.py",
         "gpu_evidence/test_gpu_evidence_run.py",
         "gpu_evidence/test_gpu_evidence_supervise.py",
+        "bundle/test_bundle_carried.py",
     ),
 }
 

@@ -8,6 +8,7 @@ table. tests/unit/docs/test_architecture_page.py finds drift.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -42,6 +43,7 @@ CONTROLLER_MODULES = modules_of(CONTROLLER)
 MODULES = {**NODE_MODULES, **CONTROLLER_MODULES}
 
 
+@functools.cache
 def imports_of(name: str) -> set[str]:
     """Modules of the two folders that this one imports, at its top or later."""
     package = (name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]).split(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import re
 import shutil
@@ -67,6 +68,7 @@ def test_packages_have_no_cycle() -> None:
     graphlib.TopologicalSorter(graph()).prepare()
 
 
+@functools.cache
 def every_import() -> dict[str, set[str]]:
     """Of each file of plugins/ and library/, those that it imports: at its top or later, by importlib or for types."""
     folders = {"plugins": REPOSITORY / "plugins", "modules": REPOSITORY / "library"}

@@ -21,8 +21,10 @@ from test_gpu_doctor import doctor, folder, gated, node, pytestmark  # noqa: F40
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 ON_NODES = ("plugins/module_utils", "library", "roles/system_runtime/files", "roles/system_tuning/files")
-# Undecodable bytes, a replacement character, letters outside ASCII, a character outside the basic plane.
-NAMES = {"bytes": b"Tesla V100 \xff\xfe 16GB", "replaced": "V100 \ufffd".encode(), "letters": "Größe Ⅱ 😀".encode()}
+# Letters outside ASCII and a character outside the basic plane; beside them, undecodable bytes and a replacement
+# character.
+LETTERS = "Größe Ⅱ 😀".encode()
+NAMES = {"letters": LETTERS, "bytes": b"V100 \xff\xfe " + "\ufffd ".encode() + LETTERS}
 
 
 def opened_as_text(tree: ast.AST) -> Iterator[tuple[int, bool]]:

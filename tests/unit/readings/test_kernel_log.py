@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import pytest
-from conftest import MODULE_UTILS
+from conftest import MODULE_UTILS, node_pythons
 from gpuwright.checks.kernel.event_names import listed_id
 from gpuwright.gpu.xid.policy import judge_xid
 from gpuwright.gpu.xid.table import COMPANION, FAIL, HARMLESS, HIGHEST_XID, WARN, XID
@@ -279,8 +279,8 @@ def test_lost_messages_are_added_up():
         "x {}\n   more",
     ],
 )
-def test_a_flood_costs_seconds(line, node_python, tmp_path):
-    """A tenth of the most that is read, under every Python that a node may have."""
+def test_a_flood_costs_seconds(line, tmp_path):
+    """A tenth of the most that is read, under the oldest Python that a node may have: it is the slowest."""
     one = "[  5.0] h kernel: " + line + "\n"
     text = "".join(one.format(number) for number in range(1_600_000 // len(one)))
     (tmp_path / "log").write_text(text)
@@ -289,7 +289,8 @@ def test_a_flood_costs_seconds(line, node_python, tmp_path):
     )
     script += "t = open(sys.argv[2]).read(); a = time.process_time(); f = parse_log(t); "
     script += "print(time.process_time() - a, len(f['xids']) + len(f['findings']))"
-    command = [node_python, "-c", script, str(MODULE_UTILS), str(tmp_path / "log")]
+    oldest = min(node_pythons(), key=lambda version: int(version.partition(".")[2]))
+    command = [node_pythons()[oldest], "-c", script, str(MODULE_UTILS), str(tmp_path / "log")]
     seconds, kept = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert float(seconds) < 2 and int(kept) <= 2 * MOST_EVENTS
 

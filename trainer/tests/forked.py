@@ -89,11 +89,17 @@ def run_ranks(count: int, words: list[str], environment: dict[str, str], timeout
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
     group |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+    # They meet on the loopback as well: gloo would ask for the address of the host's name, which need not have one.
+    group["GLOO_SOCKET_IFNAME"] = "lo"
     ranks = [
         Program(words, {**environment, **group, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(count)
     ]
     ended = [rank.communicate(timeout) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0] * count, "\n".join(errors for _, errors in ended)
+    told = [
+        f"rank {n} ended with {rank.returncode}\n{said}{errors}"
+        for n, (rank, (said, errors)) in enumerate(zip(ranks, ended, strict=True))
+    ]
+    assert not any(rank.returncode for rank in ranks), "\n".join(told)
     return [said for said, _ in ended]
 
 

@@ -115,6 +115,7 @@ def config_file(folder: Path, **changes: object) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_two_processes_train_as_one_does_and_resume_as_one(tmp_path: Path) -> None:
     values = {**NORM_FREE, "device": "cpu", "steps": 6, "log_every": 1, "checkpoint_every": 3}
     train(make_config({**values, "run_dir": str(tmp_path / "one")}))

@@ -108,6 +108,7 @@ def test_replayed_steps_train_as_ordinary_ones_and_all_ranks_record_the_same(
         assert replays == list(range(first, 17))
 
 
+@pytest.mark.long
 def test_no_pass_is_timed_after_the_first_ten(tmp_path: Path) -> None:
     """The discriminator sees two batches a step, so that its hundredth pass is in the fiftieth."""
     values = {**NORM_FREE, "compile": "off", "r1_gamma": 0.0, "r2_gamma": 0.0}

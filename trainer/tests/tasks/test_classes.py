@@ -114,6 +114,7 @@ def test_penalties_parts_and_compiled_code_get_the_classes(data: Path, changes: 
     assert all(weight.grad is not None for net in trainer.networks.values() for weight in net.parameters())
 
 
+@pytest.mark.long
 def test_the_generator_learns_which_is_which(data: Path) -> None:
     rates = {"lr_generator": 2e-3, "lr_discriminator": 2e-3, "lr_scaling": "none", "beta1": 0.0, "ema_decay": 0.9}
     config = config_for(data, model="residual", r1_gamma=1.0, batch_size=8, **rates)

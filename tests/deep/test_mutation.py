@@ -19,7 +19,7 @@ import pytest
 import test_checks_sad_paths as rows_of_tests
 import test_floors as tests_of_floors
 from action_rows import ROWS as ACTIONS
-from action_rows import next_step
+from action_rows import given, next_step
 from gpuwright.checks.all import CHECKS
 from gpuwright.checks.all import MODULES as CHECKED
 from gpuwright.checks.smoke.training import smoke_record
@@ -174,7 +174,7 @@ def outcomes(module: types.ModuleType) -> list:
         found.append((answer["status"], words in answer["message"], answer["code"], answer["items"]))
     for name, changes, words, _there in ACTIONS:
         if name in table:
-            found.append(words in next_step(judge(table[name], *made("", changes, {}))))
+            found.append(words in next_step(judge(table[name], *made("", *given(changes)))))
     found += [judge(table[name], *made(name, {}, {}))["value"] for name in NONE if name in table]
     if hasattr(module, "runs_on"):
         found += [module.runs_on(built_for, card) for built_for, card, _expected in CODE_AND_CARDS]

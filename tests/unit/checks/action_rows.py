@@ -33,16 +33,23 @@ def smi(status: str, rc: int = 255, message: str = "it failed") -> Changes:
     return {SMI: {**DOWN, "status": status, "rc": rc, "message": message}}
 
 
+def given(changes: Changes) -> tuple[Changes, dict[str, object]]:
+    """(changes of the readings, of the expectations) of a row, whose paths of the latter begin with "expectations"."""
+    asked = {str(path[1]): value for path, value in changes.items() if path[0] == "expectations"}
+    return {path: value for path, value in changes.items() if path[0] != "expectations"}, asked
+
+
 def next_step(record: dict) -> str:
     """What the rows look for their words in: the action, and the remedy in brackets."""
     return f"{record['action']} [{record['remedy']}]"
 
 
-# (check, {path in the readings: value}, words of the next step, whether they are in it)
+# (check, {path in the readings or expectations: value}, words of the next step, whether they are in it)
 ROWS: list[tuple[str, Changes, str, bool]] = [
     ("gpu.recovery_action", asked("drain p2p", "node reboot"), "[reboot]", True),
     ("gpu.recovery_action", asked(None, "gpu reset"), "[reset]", True),
     ("gpu.recovery_action", asked("gpu reset", "none", "gpu reset"), " -i 0000:3b:00.0,0000:3d:00.0", True),
+    ("gpu.mig_mode", {("expectations", "mig"): {"all": ["3g.20gb"]}}, "Run: ", False),
     ("gpu.known_card", NAMELESS, "lspci -nn", True),
     ("gpu.known_card", {**NAMELESS, (*SMI_GPU, "device_id"): "2abc"}, "lspci -nn", False),
     ("driver.reachable", {SMI: DOWN}, "modprobe nvidia", True),

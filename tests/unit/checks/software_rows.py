@@ -103,6 +103,13 @@ ROWS = [
         UNKNOWN,
         "closed_count",
     ),
+    (
+        "framework.files",
+        {("environment", "closed"): ["/opt/x"], ("environment", "closed_count"): 1},
+        {},
+        FAIL,
+        "/opt/x cannot be used by others than root",
+    ),
     ("framework.files", {("environment", "files"): 0}, {}, UNKNOWN, "no file of the environment"),
     ("framework.files", {("environment",): {"unreadable": "a disk error"}}, {}, UNKNOWN, "a disk error"),
     ("model.trainer_installed", {("environment",): damaged("gan-trainer")}, {}, FAIL, "(gan-trainer)"),

@@ -156,7 +156,7 @@ msg:
   type: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.training.smoke import OPTIONS, run_smoke, wrong_option
 
 

@@ -45,9 +45,9 @@ added:
 
 import os
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.bounded import run_bounded
 from ansible_collections.gpuwright.node.plugins.module_utils.host.whole_file import write_edited
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.addresses import without_login
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.apt_sources import (
     KEYRINGS,

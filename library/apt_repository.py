@@ -62,7 +62,7 @@ left_out:
 
 import os
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.addresses import without_login
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.kept_key import KeyRefused
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.repository_options import (

@@ -62,7 +62,7 @@ bytes:
 
 import errno
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.bundle_files import (
     remove_extras,
     state_of,

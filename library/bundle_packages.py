@@ -71,10 +71,10 @@ import os
 import shutil
 from typing import Any, Dict, List
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.respawn import has_respawned, respawn_module
 from ansible_collections.gpuwright.node.plugins.module_utils.host.os_family import python_of_dnf
 from ansible_collections.gpuwright.node.plugins.module_utils.host.written.owning import make_folders
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.bundle_files import digest_of, free_bytes
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.bundle_packages import (
     PackagesError,

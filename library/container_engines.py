@@ -29,8 +29,8 @@ additional_groups:
   sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.checks.containers.engine import accept_groups
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 
 
 def main() -> None:

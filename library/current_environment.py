@@ -47,8 +47,8 @@ others:
   sample: [/opt/gpuwright/venvs/fedcba9876543210]
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.training.environment_link import (
     elsewhere,
     link_of,

@@ -107,7 +107,7 @@ commands:
 
 from typing import Any, Dict
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.module_streams import Dnf, StreamError
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.stream_change import (
     bring_about,

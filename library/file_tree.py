@@ -54,10 +54,10 @@ compiled:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.bytecode import compile_modules, first_interpreter
 from ansible_collections.gpuwright.node.plugins.module_utils.host.placing import one_row
 from ansible_collections.gpuwright.node.plugins.module_utils.host.trees import apply_tree, tree_changes
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 
 
 def main() -> None:

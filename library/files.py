@@ -130,8 +130,8 @@ units:
   sample: [example.timer]
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.wanted_files import FilesError, keep
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 
 ENTRY = {
     "path": {"type": "path", "required": True},

@@ -101,11 +101,11 @@ because:
 
 from typing import Any, Dict
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.first_record import undo
 from ansible_collections.gpuwright.node.plugins.module_utils.first_record.ledger import Damaged, Newer
 from ansible_collections.gpuwright.node.plugins.module_utils.first_record.since import changed_since
 from ansible_collections.gpuwright.node.plugins.module_utils.host.placing import one_row
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 
 AGAIN = "What is done stays done; mend this and run the same playbook again"
 

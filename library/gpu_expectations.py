@@ -52,8 +52,8 @@ because:
   type: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.checks.gpu.kept_plan import hold
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import read_json
 
 SPEC = {

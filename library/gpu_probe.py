@@ -158,9 +158,9 @@ ansible_facts:
           sample: {required: true, reasons: [nouveau is loaded]}
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.first_record.stamp import read_stamp
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.agents import agent_problem
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.record import read_lock
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import probe
 

@@ -113,8 +113,8 @@ left_alone:
 
 import os
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning import apply as tuning
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning import store as tuning_store
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning.disk import NotHere

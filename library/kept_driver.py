@@ -112,7 +112,7 @@ remove:
 
 from typing import Any, Dict
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.packages import kept_driver
 
 SPEC = {

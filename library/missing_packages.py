@@ -77,7 +77,7 @@ holder:
   returned: when locked
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.installed import (
     FAMILIES,
     half_replaced_packages,

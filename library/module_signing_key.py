@@ -62,11 +62,11 @@ dialogue:
   returned: success
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.secure_boot.module_key import KeyPlace
 from ansible_collections.gpuwright.node.plugins.module_utils.host.secure_boot.mok_password import hash_problem
 from ansible_collections.gpuwright.node.plugins.module_utils.host.secure_boot.mok_request import dialogue, prepare
 from ansible_collections.gpuwright.node.plugins.module_utils.host.secure_boot.signing_pair import Refused
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 
 
 def main() -> None:

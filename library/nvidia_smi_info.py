@@ -173,9 +173,9 @@ warnings:
   elements: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.nvidia_smi.ask import ask
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 
 
 def main() -> None:

@@ -28,9 +28,10 @@ options:
     type: float
     default: 30
   quiet_minutes:
-    description: Minutes without a sign of life after which a run of another controller counts as dead.
+    description: Minutes after the last call of a run, and after its last process on the host was seen, for which it
+      keeps the lock from runs of other controllers.
     type: float
-    default: 120
+    default: 10
   claim:
     description: Who is asking (run, who, controller, machine, pid, started, playbook); the action plugin fills it in.
     type: dict
@@ -94,8 +95,8 @@ ansible_facts:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.operator import held
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.record import Answer, look, release, take
 
 
@@ -106,7 +107,7 @@ def main() -> None:
             "state": {"choices": ["taken", "seen", "released"], "default": "taken"},
             "takeover": {"default": ""},
             "wait_minutes": {"type": "float", "default": 30},
-            "quiet_minutes": {"type": "float", "default": 120},
+            "quiet_minutes": {"type": "float", "default": 10},
             "claim": {"type": "dict", "default": {}},
             "replaces": {"default": ""},
             "names": {"type": "list", "elements": "str"},

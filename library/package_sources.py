@@ -47,7 +47,7 @@ switched:
 import os
 from typing import Any, Dict
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.package_sources import (
     FOLDER,
     files_of,

@@ -143,7 +143,7 @@ sources_refused:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.preflight.host_checks import find_problems, read_facts
 from ansible_collections.gpuwright.node.plugins.module_utils.preflight.space import read_only_folders
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.host import ask

@@ -117,9 +117,9 @@ examples:
 import os
 from typing import Any, Dict, List
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.placing import one_row
 from ansible_collections.gpuwright.node.plugins.module_utils.host.tree_modes import repair_modes
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.training.environment_compiled import compile_packages
 from ansible_collections.gpuwright.node.plugins.module_utils.training.environment_mark import (
     mark_checksum,

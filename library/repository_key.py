@@ -62,9 +62,9 @@ backup_file:
 
 import os
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.bounded import find_program
 from ansible_collections.gpuwright.node.plugins.module_utils.host.whole_file import write_whole
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.kept_key import (
     KeyRefused,
     Source,

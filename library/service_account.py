@@ -62,7 +62,6 @@ group_changed:
 
 import os
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.service_account import (
     Account,
     Change,
@@ -74,6 +73,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.service_accoun
     make_home,
     shown,
 )
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 
 
 def main() -> None:

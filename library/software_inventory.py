@@ -67,9 +67,9 @@ import os
 import re
 from typing import Any, Dict, List, Optional
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.bounded import run_bounded
 from ansible_collections.gpuwright.node.plugins.module_utils.host.files import names_in, read_text
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 
 SECONDS = 120
 RPM = ["rpm", "-qa", "--qf", r"%{NAME}\t%{EPOCHNUM}\t%{VERSION}\t%{RELEASE}\t%{ARCH}\t%{SOURCERPM}\n"]

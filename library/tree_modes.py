@@ -40,9 +40,9 @@ examples:
   sample: []
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host.placing import one_row
 from ansible_collections.gpuwright.node.plugins.module_utils.host.tree_modes import repair_modes
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 
 MOST_EXAMPLES = 5
 

@@ -86,8 +86,8 @@ before:
 import os
 from typing import Any, Dict
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.holds import held_text, owners_now, planned_text
 from ansible_collections.gpuwright.node.plugins.module_utils.packages.installed import FAMILIES
 

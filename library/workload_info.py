@@ -86,9 +86,9 @@ uptime_s:
 import os
 import time
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.agents import agent_problem
 from ansible_collections.gpuwright.node.plugins.module_utils.host.process_use import VENVS
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.workloads import (
     TOUCHES,
     describe_all,

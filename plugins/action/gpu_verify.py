@@ -9,7 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of, value_in
-from ansible_collections.gpuwright.node.plugins.plugin_utils.nothing_to_do import may_rely, wanted_stamp
+from ansible_collections.gpuwright.node.plugins.plugin_utils.nothing_to_do import ENDS, may_rely, wanted_stamp
 from ansible_collections.gpuwright.node.plugins.plugin_utils.operator_run import own_claim
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.kept_report import keep_report
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
@@ -71,7 +71,8 @@ class ActionModule(ActionBase):
         if wanted and not own and self._task.check_mode:
             # Who only looks is told who works there.
             self._lock(wanted, variables)
-        elif wanted and not own:
+        elif wanted and (not own or variables.get(ENDS) is True):
+            # What follows in this run changes nothing, so whoever has the lock gives it back with this call.
             options["claim"] = own_claim(host)
             own = options["claim"]["run"]
         if own:
@@ -84,9 +85,6 @@ class ActionModule(ActionBase):
             if lock.get("failed"):
                 return lock
             answer = self._execute_module(MODULE, options, task_vars=variables)
-        if "claim" in options and "verdict" not in answer:
-            # The module may have been cut short: the end of the run tries to release the lock.
-            answer["held"] = True
         return answer
 
     def _lock(self, wanted: str, variables: dict[str, Any]) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class ActionModule(ActionBase):
                 "state": {"type": "str", "choices": ["taken", "seen", "released"], "default": "taken"},
                 "takeover": {"type": "str", "default": ""},
                 "wait_minutes": {"type": "float", "default": 30},
-                "quiet_minutes": {"type": "float", "default": 120},
+                "quiet_minutes": {"type": "float", "default": 10},
             }
         )
         task_vars = task_vars or {}
@@ -116,6 +116,8 @@ class ActionModule(ActionBase):
             answer = self._insist(answer, claim, options, again, task_vars)
         elif options["state"] != "released":
             self._tell(answer, host)
+        elif answer.get("noted"):
+            display.warning(f"{host}: {answer['noted']}")
         known = {"gpu_node_lock": {name: answer.get(name) or "" for name in ("run", "holder")}}
         facts = {**answer.pop("ansible_facts", {}), **known}
         if answer.get("refusal"):

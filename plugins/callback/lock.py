@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""At the start, wait for workers left by a killed run; at the end, release the locks that this run holds."""
+"""At the start of a run, wait for workers that a killed one has left, and forget what an earlier one has found."""
 
 from __future__ import annotations
 
 DOCUMENTATION = """
 name: lock
 type: aggregate
-short_description: Release the locks of hosts at the end of a run, however it ends for a host
+short_description: Mark a run, and wait for workers of a killed one
 description:
-  - A play cannot do that, since it leaves out the hosts that have failed, and is not reached if all have failed.
   - Marks this run and all its workers. At the first play on GPU nodes, waits for workers of a run that was killed,
     which may still change hosts.
   - Takes the toolkit's facts of an earlier run out of the controller's fact cache before the first play.
@@ -21,28 +20,23 @@ options:
     ini: [{section: gpuwright_lock, key: wait_seconds}]
 """
 
-import inspect
 import io
 import sys
 import time
 from typing import Any
 
 from ansible import context
-from ansible.executor.task_queue_manager import TaskQueueManager
 from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.gpuwright.node.plugins.plugin_utils import host_values
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import first_callback
-from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import unreleased
 
 LOOK_AGAIN_S = 1.0
-# The options that name the callback that prints: the first until ansible-core 2.18, the second since 2.19.
-PRINTS = ("stdout_callback", "stdout_callback_name")
 
 
 class CallbackModule(CallbackBase):
-    """Knows from the results which locks this run holds."""
+    """The lock itself is a lease on the node, which ends by itself (docs/parts/lock.md)."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -53,9 +47,7 @@ class CallbackModule(CallbackBase):
     def __init__(self) -> None:
         super().__init__()
         self.disabled = not first_callback("lock")
-        self._held: set[str] = set()
-        self._passwords: dict[str, str] = {}
-        self._play: Any = None
+        self._begun = False
         self._marker: Any = None
         self._looked = False
 
@@ -66,40 +58,14 @@ class CallbackModule(CallbackBase):
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)
 
-    def set_play_context(self, play_context: Any) -> None:
-        # Passwords that -k and -K asked for: the locks are released with the same login.
-        self._passwords = {"conn_pass": play_context.password or "", "become_pass": play_context.become_pass or ""}
-
     def v2_playbook_on_play_start(self, play: Play) -> None:
-        if self._play is None:
+        if not self._begun:
+            self._begun = True
             manager = play.get_variable_manager()
             host_values.forget(manager, (host.name for host in manager._inventory.get_hosts(ignore_limits=True)))
-        self._play = play
         if not self._looked and takes_locks(play) and not context.CLIARGS.get("check"):
             self._looked = True
             self._wait_for_leftovers()
-
-    def v2_runner_on_ok(self, result: Any) -> None:
-        # A verification that took the lock by itself has released it, unless it was cut short.
-        if result._task.action.rpartition(".")[2] in ("operator_lock", "gpu_verify") and result._result.get("held"):
-            self._held.add(result._host.get_name())
-
-    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        self.v2_runner_on_ok(result)
-
-    def v2_runner_on_unreachable(self, result: Any) -> None:
-        # Processes that it started there may continue, so the lock stays until a later run finds that all have ended.
-        self._held.discard(result._host.get_name())
-
-    def v2_playbook_on_stats(self, stats: Any) -> None:
-        if not self._held or self._play is None:
-            return
-        for host, problem in sorted(self._give_back().items()):
-            self._display.display(
-                f"{host}: its lock was not released ({problem}). The next run from this controller takes it over "
-                "automatically; one from another controller would be refused, unless it has -e gpuwright_lock=break"
-            )
-        self._held.clear()
 
     def _wait_for_leftovers(self) -> None:
         deadline = time.monotonic() + self.get_option("wait_seconds")
@@ -113,37 +79,6 @@ class CallbackModule(CallbackBase):
             runs.end_unheard()
         if left:
             self._display.warning("; ".join(map(leftover_words, left)) + " after the wait; end them with kill -9")
-
-    def _give_back(self) -> dict[str, str]:
-        """One task on all hosts at once, including those that have failed; {host: why it was not done}."""
-        unreleased.clear()
-        try:
-            self._release()
-        except Exception as error:
-            # The run has ended, whatever happens to its locks; its result must not depend on them.
-            return dict.fromkeys(self._held, str(error)) | unreleased
-        return dict(unreleased)
-
-    def _release(self) -> None:
-        variables, loader = self._play.get_variable_manager(), self._play.get_loader()
-        known = inspect.signature(TaskQueueManager).parameters
-        manager = TaskQueueManager(
-            inventory=variables._inventory,
-            variable_manager=variables,
-            loader=loader,
-            passwords=self._passwords,
-            run_additional_callbacks=False,
-            forks=context.CLIARGS.get("forks"),
-            **{name: "gpuwright.node.quiet" for name in PRINTS if name in known},
-        )
-        # --start-at-task and --tags concern the run that is ending here.
-        manager._start_at_done = True
-        task = {"name": "Release the lock", "gpuwright.node.operator_lock": {"state": "released"}, "tags": ["always"]}
-        source = {"name": "Locks", "hosts": sorted(self._held), "gather_facts": False, "become": True, "tasks": [task]}
-        try:
-            manager.run(Play().load(source, variable_manager=variables, loader=loader))
-        finally:
-            manager.cleanup()
 
 
 def takes_locks(play: Play) -> bool:

@@ -48,8 +48,8 @@ PARTIAL = ("check", "start_at_task", "step")
 # A role that leaves something for another run says so: an environment in use, a step that would end somebody's work.
 LATER = re.compile(r"__\w+_later")
 DONE = "__preflight_layers_done"
-# What only playbooks/site.yml gives to the plays of its verification.
-OF_SITE = "gpu_whole_run"
+# What playbooks/verify.yml gives to its verification, which is the last step of the run on a host; no rollout does.
+ENDS = "gpu_run_ends"
 # Variables with accounts of the node.
 ACCOUNTS = re.compile(r"\w+_(users?|group|researchers)")
 ACCOUNT = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
@@ -106,7 +106,10 @@ def prepare() -> None:
 
 
 def decided(known: Mapping[str, Any], templar: Any, environment: object) -> dict[str, Any]:
-    """For the host with these variables and an environment of that name: `{roles, all, inputs, names}`."""
+    """For the host with these variables and an environment of that name, whether it has something to do.
+
+    `{roles, all, inputs, names, play, judges_only}`: the last two say which play has read it, and whether only to judge it.
+    """
     node = needed_fact(known, "gpu_node")
     plan = {**needed_fact(known, "gpu_node_plan"), "environment": environment}
     folders = [str(known.get(name) or "") for name in ("playbook_dir", "inventory_dir")]
@@ -117,7 +120,11 @@ def decided(known: Mapping[str, Any], templar: Any, environment: object) -> dict
     question = question_of(value_of, plan, node, folders)
     asked_anyway = bool(known.get("ansible_check_mode")) or boolean(value_of("gpuwright_full"), strict=False)
     settled = not asked_anyway and is_settled(node, question["inputs"])
-    return {"roles": list(SETTLING) if settled else [], "all": settled, **question}
+    read = {
+        "play": str(known.get("ansible_play_name") or ""),
+        "judges_only": boolean(value_of("preflight_judges_only"), strict=False),
+    }
+    return {"roles": list(SETTLING) if settled else [], "all": settled, **question, **read}
 
 
 def question_of(
@@ -204,7 +211,11 @@ def may_rely(variables: Mapping[str, Any]) -> bool:
     """
     facts = facts_of(variables)
     settled = (facts.get("gpu_node_settled") or {}).get("all") is True and not is_of_another_run(facts)
-    return settled and variables.get(OF_SITE) is True and _is_plain(variables)
+    if not settled:
+        return False
+    # By itself, verify.yml reads the hosts to judge them only; before it, the first play of site.yml has read them.
+    whole = variables.get(ENDS) is True and facts["gpu_node_settled"].get("judges_only") is False
+    return whole and _is_plain(variables)
 
 
 def _is_plain(variables: Mapping[str, Any]) -> bool:

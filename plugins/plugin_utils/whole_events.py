@@ -11,8 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 Event = Callable[..., None]
-# Hosts whose lock could not be released at the end of this run, and why: the callback quiet notes it for lock.
-unreleased: dict[str, str] = {}
 
 
 def noted(event: Event) -> Event:

@@ -19,11 +19,9 @@ from ..host.written.owning import make_folders
 from ..verdict.boot_check import BOOT_ID_PATH, UPTIME_PATH
 from ..verdict.kept_file import read_kept
 from ..verdict.report import now_utc, write_json
+from .lease import FOLDER, GUARD, RECORD
 from .runs import Work, end_unheard, work_of_others
 
-FOLDER = "/run/gpuwright"
-RECORD = FOLDER + "/operator.json"
-GUARD = FOLDER + "/operator.guard"
 SCHEMA = 1
 # The keys of a claim, and the kind of each value.
 CLAIM = {"run": str, "who": str, "controller": str, "machine": str, "pid": int, "started": str, "playbook": str}
@@ -40,7 +38,8 @@ class Answer(NamedTuple):
     holder    the record of another run, without `schema`; None if there is none, or none that can be read
     damaged   why the record cannot be read, else ""
     work      processes of other runs that are still working on this host
-    quiet_s   seconds since the holder was last heard of (a damaged record: since it was written); None without holder
+    quiet_s   seconds since the holder's last call, or since a process of it was seen (a damaged record: since it was
+              written); None without holder
     before    the record that was replaced, None if there was none
     """
 
@@ -86,6 +85,10 @@ def take(claim: Dict[str, Any], replaces: str = "", root: str = "/") -> Answer:
                 # Without a record, no run holds the lock, and what works here is of runs that are over.
                 end_unheard((each for each in work if record is None or (known_stale and each.run == replaces)), root)
             if work or ((record or damaged) and not known_stale):
+                if record and any(each.run == record["run"] for each in work):
+                    # A run that works here is heard of, whoever sees it.
+                    record["seen_s"] = _uptime_s(root)
+                    write_json(below(root, RECORD), dict(record, schema=SCHEMA))
                 return Answer(False, record, damaged, work, _quiet_s(root, record, damaged))
         written = {name: claim[name] for name in CLAIM}
         written.update(schema=SCHEMA, boot_id=_boot_id(root), seen_s=_uptime_s(root))

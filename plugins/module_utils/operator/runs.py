@@ -16,8 +16,8 @@ from typing import Any, Dict, Iterable, List, NamedTuple
 
 from ..host.files import below, link_target, names_in, read_text
 from ..host.processes import command_name, parent_of, process_ids
+from .lease import VARIABLE
 
-VARIABLE = "GPUWRIGHT_RUN"
 # Helpers that gpg and D-Bus leave behind on purpose. They inherit the environment but do no work for the run.
 LINGERING = ("gpg-agent", "dirmngr", "keyboxd", "scdaemon", "dbus-daemon", "dbus-launch", "ssh-agent")
 # The call write(2) in /proc/<pid>/syscall, of x86-64 and of arm64, and its first argument: standard output or error.

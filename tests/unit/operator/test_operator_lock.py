@@ -54,12 +54,15 @@ class Host:
         return ["nsenter", "-t", str(self.holder.pid), "-m", f"--wdns={self.folder}", *command]
 
     def play(self, name: str, *shell: str) -> None:
-        """A playbook of several plays; each takes the lock and then runs a shell script."""
+        """A playbook of several plays; each takes the lock and then runs a shell script; the last one gives it back.
+
+        As playbooks do it: in an `always` part.
+        """
         base = {"hosts": "gpu_nodes", "gather_facts": False, "become": True, "environment": ENVIRONMENT}
-        plays = [
-            {**base, "roles": ["gpuwright.node.operator_lock"], "tasks": [{"ansible.builtin.shell": one}]}
-            for one in shell
-        ]
+        roles = ["gpuwright.node.operator_lock"]
+        plays: list[dict] = [{**base, "roles": roles, "tasks": [{"ansible.builtin.shell": one}]} for one in shell]
+        release = {"ansible.builtin.include_role": {"name": "gpuwright.node.operator_lock", "tasks_from": "release"}}
+        plays[-1]["tasks"] = [{"block": plays[-1]["tasks"], "always": [release]}]
         (self.folder / name).write_text(json.dumps(plays))
 
     def start(self, name: str, *arguments: str) -> subprocess.Popen:
@@ -121,7 +124,10 @@ def test_two_at_once_end_with_one_done_and_one_refused_by_name(host: Host) -> No
     # Who only looks is told, and not stopped.
     rc, said = host.run("b.yml", "--check")
     assert rc == 0 and f"node is being changed by {who}" in said, said
-    assert not (host.folder / "changed").exists() and host.record() == record
+    now = host.record()
+    assert not (host.folder / "changed").exists() and now == {**record, "seen_s": now["seen_s"]}
+    # It was seen at work, and so its lease was renewed.
+    assert now["seen_s"] > record["seen_s"]
     (host.folder / "a.go").touch()
     assert first.wait(timeout=90) == 0
     # Taken once and kept from play to play.
@@ -328,14 +334,45 @@ def test_a_verification_in_check_mode_holds_nothing(host: Host) -> None:
     assert host.run("b.yml", "--check")[0] == 0 and host.record() == {}
 
 
-def test_in_a_run_that_has_the_host_a_verification_takes_and_gives_nothing(host: Host) -> None:
-    verification(host, "b.yml", f"{OF_MODULE} > {host.folder}/run; exit 3", f"test -e {RECORD} && touch still")
+@pytest.mark.parametrize("ends", [False, True])
+def test_only_the_verification_that_ends_a_run_gives_back_what_a_role_took(host: Host, ends: bool) -> None:
+    verification(host, "b.yml", f"{OF_MODULE} > {host.folder}/run; exit 3", f"test -e {RECORD} && touch still; true")
     host.play("a.yml", "true")
-    plays = json.loads((host.folder / "a.yml").read_text()) + json.loads((host.folder / "b.yml").read_text())
-    (host.folder / "a.yml").write_text(json.dumps(plays))
+    first, second = [json.loads((host.folder / name).read_text())[0] for name in ("a.yml", "b.yml")]
+    # Its verification, as in a rollout, is followed by other steps; that of playbooks/verify.yml is the last one.
+    del first["tasks"][0]["always"]
+    second["vars"] |= {"gpu_run_ends": True} if ends else {}
+    (host.folder / "a.yml").write_text(json.dumps([first, second]))
     rc, said = host.run("a.yml")
-    assert rc == 0 and (host.folder / "still").exists() and host.record() == {}, said
+    assert rc == 0 and (host.folder / "still").exists() is not ends, said
+    assert bool(host.record()) is not ends
     assert (host.folder / "run").read_text().startswith(f"{platform.node()[:100]}:")
+    changes = json.loads(on_node(host, "cat /var/lib/gpuwright/changes.json"))
+    assert (changes["run"] == "") is ends
+    # Nobody but this controller knows that the run is over: it goes on at once.
+    host.play("c.yml", "true")
+    rc, said = host.run("c.yml")
+    assert rc == 0 and host.record() == {}, said
+
+
+def test_a_run_of_another_controller_is_over_after_the_quiet_time(host: Host) -> None:
+    """Ten minutes after its last call and its last process; until then, nobody else gets the host."""
+    other = {"run": "ctl-2:1:1", "who": "carol", "controller": "ctl-2", "machine": "x:y:1", "pid": 1, "started": "1"}
+    other |= {"playbook": "site.yml", "since": "2026-11-22T06:30:00Z"}
+    script = "import json; a = json.load(open('{0}')); json.dump(dict(a, seen_s=a['seen_s'] - {1}), open('{0}', 'w'))"
+    host.play("a.yml", "true")
+    host.play("b.yml", "touch changed")
+    plays = json.loads((host.folder / "a.yml").read_text())
+    del plays[0]["tasks"][0]["always"]
+    (host.folder / "a.yml").write_text(json.dumps(plays))
+    assert host.run("a.yml")[0] == 0
+    record = {**host.record(), **other}
+    on_node(host, f"cat > {RECORD} <<'END'\n{json.dumps(record)}\nEND")
+    for seconds, given in ((500, False), (101, True)):
+        on_node(host, f'{sys.executable} -c "{script.format(RECORD, seconds)}"')
+        rc, said = host.run("b.yml")
+        assert (rc == 0) is given and (host.folder / "changed").exists() is given, said
+    assert host.record() == {}
 
 
 @pytest.mark.parametrize("name", PLAYBOOKS)

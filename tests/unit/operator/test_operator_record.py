@@ -17,6 +17,7 @@ import pytest
 from conftest import MODULE_UTILS, REPOSITORY
 from gpuwright.operator import record as operator_record
 from gpuwright.operator import runs as operator_runs
+from gpuwright.operator.lease import renew
 from gpuwright.operator.record import DAMAGED, GUARD, RECORD, look, read_lock, release, take
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the record must belong to root, and mounts need it")
@@ -431,3 +432,70 @@ def test_every_process_of_this_machine_is_read() -> None:
     assert sys.platform == "linux"
     answered, hanging = operator_runs._ask_child("/", operator_runs.process_ids("/"), time.monotonic() + 10)
     assert hanging is None and len(answered) > 5
+
+
+def test_each_call_of_the_holder_renews_its_lease(root: Path) -> None:
+    assert take(ALICE, "", str(root)).held
+    before = record(root)
+    boot(root, "first-boot", 1100.0)
+    renew(ALICE["run"], str(root))
+    assert record(root) == {**before, "seen_s": 1100.0}
+    answer = take(BOB, "", str(root))
+    assert not answer.held and answer.quiet_s == 0.0
+    # Of many short calls not each one writes.
+    boot(root, "first-boot", 1101.0)
+    renew(ALICE["run"], str(root))
+    assert record(root)["seen_s"] == 1100.0
+    assert stat.S_IMODE((root / RECORD[1:]).stat().st_mode) == 0o644
+    assert [path.name for path in (root / "run/gpuwright").iterdir()] and look(BOB["run"], str(root)).quiet_s == 1.0
+
+
+def test_nobody_renews_the_lease_of_another_run(root: Path) -> None:
+    renew(ALICE["run"], str(root))
+    assert not (root / RECORD[1:]).exists()
+    assert take(ALICE, "", str(root)).held
+    boot(root, "first-boot", 2000.0)
+    renew(BOB["run"], str(root))
+    assert record(root)["seen_s"] == 1000.5
+    release(ALICE["run"], str(root))
+    renew(ALICE["run"], str(root))
+    assert not (root / RECORD[1:]).exists()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"run": "ctl-1:4711:100"}', '{"run": "ctl-1:4711:100", "seen_s": "x"}']
+)
+def test_a_damaged_record_is_left_as_it_is_and_fails_no_call(root: Path, content: str) -> None:
+    path = put(root, content)
+    (root / GUARD[1:]).touch()
+    renew(ALICE["run"], str(root))
+    assert path.read_text() == content
+
+
+def test_who_keeps_the_guard_is_not_waited_for(root: Path) -> None:
+    assert take(ALICE, "", str(root)).held
+    boot(root, "first-boot", 2000.0)
+    with (root / GUARD[1:]).open() as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        renew(ALICE["run"], str(root))
+    assert record(root)["seen_s"] == 1000.5
+
+
+def test_a_process_of_the_holder_renews_it_for_whoever_sees_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As dnf does for twenty minutes: the lease runs from when it was last seen, not from the call that started it."""
+    assert take(ALICE, "", str(root)).held
+    works = [operator_runs.Work(7, "dnf", ALICE["run"])]
+    monkeypatch.setattr(operator_record, "work_of_others", lambda run, root: works)
+    boot(root, "first-boot", 3000.0)
+    assert take(BOB, "", str(root)).work == works
+    works.clear()
+    boot(root, "first-boot", 3060.0)
+    assert take(BOB, "", str(root)).quiet_s == 60.0
+
+
+def test_every_module_that_runs_on_nodes_renews_it() -> None:
+    """The others document an action plugin, and do all their work on the controller."""
+    own = "from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule"
+    others = {path.stem for path in (REPOSITORY / "library").glob("*.py") if own not in path.read_text()}
+    assert others == {"bundle_make", "gpu_plan", "host_plan", "installation_file", "package_lock", "reboot_node",
+                      "report_page", "rollout"}  # fmt: skip

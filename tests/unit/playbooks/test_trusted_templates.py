@@ -13,11 +13,9 @@ from ansible.errors import AnsibleUndefinedVariable
 from ansible.parsing import vault
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from ansible_collections.gpuwright.node.plugins.callback import lock
 from ansible_collections.gpuwright.node.plugins.plugin_utils import host_values as values
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout.digest import plan_digest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.rules import variable_problems
-from ansible_collections.gpuwright.node.plugins.plugin_utils.whole_events import unreleased
 from conftest import REPOSITORY
 
 OF_THE_CONTROLLER = [
@@ -93,46 +91,6 @@ def test_a_value_that_ansible_has_decrypted_is_still_one(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(values, "HELPER", SimpleNamespace(get_ciphertext=tagged))
     assert values.ciphertext_of("plain") == "$ANSIBLE_VAULT;..." and values.ciphertext_of("other") == ""
-
-
-@pytest.mark.parametrize("name", ["stdout_callback", "stdout_callback_name"])
-def test_locks_are_released_whatever_the_option_is_called(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    given: dict[str, Any] = {}
-
-    class Old:
-        def __init__(self, passwords: Any, stdout_callback: Any = None, **more: Any) -> None:
-            given.update(stdout_callback=stdout_callback)
-
-        def run(self, play: Any) -> None:
-            given.update(ran=True)
-
-        def cleanup(self) -> None: ...
-
-    class New(Old):
-        def __init__(self, passwords: Any, stdout_callback_name: Any = None, **more: Any) -> None:
-            assert "stdout_callback" not in more
-            given.update(stdout_callback_name=stdout_callback_name)
-
-    monkeypatch.setattr(lock, "TaskQueueManager", Old if name == "stdout_callback" else New)
-    monkeypatch.setattr(lock, "Play", lambda: SimpleNamespace(load=lambda *source, **more: source))
-    monkeypatch.setattr(lock.context, "CLIARGS", {})
-    callback = lock.CallbackModule()
-    callback._play = SimpleNamespace(get_variable_manager=lambda: SimpleNamespace(_inventory=None), get_loader=str)
-    callback._held = {"a5-01"}
-    assert callback._give_back() == {}
-    assert given == {name: "gpuwright.node.quiet", "ran": True}
-
-
-def test_a_lock_that_could_not_be_released_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(**options: Any) -> None:
-        raise TypeError("unexpected keyword argument")
-
-    monkeypatch.setattr(lock, "TaskQueueManager", broken)
-    monkeypatch.setattr(lock.context, "CLIARGS", {})
-    callback = lock.CallbackModule()
-    callback._play = SimpleNamespace(get_variable_manager=lambda: SimpleNamespace(_inventory=None), get_loader=str)
-    callback._held = {"a5-01"}
-    assert callback._give_back() == {"a5-01": "unexpected keyword argument"} and unreleased == {}
 
 
 def test_a_lookup_in_a_value_sees_what_was_found_so_far() -> None:

@@ -290,10 +290,13 @@ def test_who_leaves_something_for_another_run_says_so() -> None:
     assert asks - said <= {"rollout", "patch", "accept", "drain"}, asks - said
 
 
+SETTLED = {"all": True, "inputs": "i", "names": [], "play": "Preflight", "judges_only": False}
+
+
 def finished(**changes: Any) -> dict[str, Any]:
     """Variables of a host with nothing to do, in the verification of site.yml."""
-    facts = {"gpu_node_settled": {"all": True, "inputs": "i", "names": []}, "gpu_node": {}, **changes.pop("facts", {})}
-    return {**host(facts=facts), nothing_to_do.DONE: [], nothing_to_do.OF_SITE: True, **changes}
+    facts = {"gpu_node_settled": SETTLED, "gpu_node": {}, **changes.pop("facts", {})}
+    return {**host(facts=facts), nothing_to_do.DONE: [], nothing_to_do.ENDS: True, **changes}
 
 
 def test_a_whole_run_with_nothing_to_do_may_rely_on_the_last_smoke_test() -> None:
@@ -303,10 +306,13 @@ def test_a_whole_run_with_nothing_to_do_may_rely_on_the_last_smoke_test() -> Non
 @pytest.mark.parametrize(
     "changes",
     [
-        # A verification by itself, a rollout, an upgrade, a patch day, a rollback.
-        {nothing_to_do.OF_SITE: None},
+        # A rollout, an upgrade, a patch day, a rollback, an acceptance.
+        {nothing_to_do.ENDS: None},
+        # A verification by itself.
+        {"facts": {"gpu_node_settled": {**SETTLED, "judges_only": True}}},
+        {"facts": {"gpu_node_settled": {"all": True}}},
         # Roles are entered: something differs, the last verdict was bad, or gpuwright_full asks for it.
-        {"facts": {"gpu_node_settled": {"all": False, "inputs": "i", "names": []}}},
+        {"facts": {"gpu_node_settled": {**SETTLED, "all": False}}},
         {"facts": {"gpu_node_settled": {}}},
         {"facts": {"gpu_node_settled": None}},
         # What a fact cache has of another run.
@@ -326,11 +332,17 @@ def test_a_partial_run_tests(monkeypatch: pytest.MonkeyPatch, option: str) -> No
     assert not nothing_to_do.may_rely(finished())
 
 
-def test_only_site_yml_says_that_the_run_is_whole() -> None:
-    """And of the plays that it imports, only those of the verification hear it."""
-    told = []
-    for file in sorted((REPOSITORY / "playbooks").glob("*.yml")):
-        for play in yaml.safe_load(file.read_text()):
-            if nothing_to_do.OF_SITE in (play.get("vars") or {}):
-                told.append((file.name, play["ansible.builtin.import_playbook"]))
-    assert told == [("site.yml", "verify.yml")]
+def test_only_the_playbook_of_the_verification_ends_a_run_and_by_itself_it_only_judges() -> None:
+    """From both follows that site.yml is run, whose first play reads the hosts to install."""
+    playbooks = {file.stem: yaml.safe_load(file.read_text()) for file in (REPOSITORY / "playbooks").glob("*.yml")}
+    ends = [
+        name for name, plays in playbooks.items() for play in plays if nothing_to_do.ENDS in (play.get("vars") or {})
+    ]
+    assert ends == ["verify"]
+    first = {name: plays[0] for name, plays in playbooks.items()}
+    assert first["verify"]["ansible.builtin.import_playbook"] == "preflight.yml"
+    assert first["verify"]["vars"]["preflight_judges_only"] is True
+    assert first["site"]["ansible.builtin.import_playbook"] == "preflight.yml" and "vars" not in first["site"]
+    importing = {name for name, plays in playbooks.items() for play in plays
+                 if play.get("ansible.builtin.import_playbook") == "verify.yml"}  # fmt: skip
+    assert importing == {"site"}

@@ -29,6 +29,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.drift import curren
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.differences import Place, differences
 from ansible_collections.gpuwright.node.plugins.plugin_utils.drift.unseen import unseen
 from ansible_collections.gpuwright.node.plugins.plugin_utils.failures.reach import reach_failure
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import inventory_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import rows
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.verdict_fact import checks_of
@@ -76,9 +77,9 @@ class CallbackModule(CallbackBase):
         if not self._active:
             return
         self._play = play
-        manager = play.get_variable_manager()
-        if manager and manager._inventory:
-            for host in manager._inventory.get_hosts(play.hosts, ignore_restrictions=True):
+        inventory = inventory_of(play.get_variable_manager())
+        if inventory:
+            for host in inventory.get_hosts(play.hosts, ignore_restrictions=True):
                 current.now.host(host.get_name())
 
     def v2_playbook_on_task_start(self, task: Task, is_conditional: bool) -> None:
@@ -192,9 +193,10 @@ class CallbackModule(CallbackBase):
         """Beside the reports: verify_report_dir of the run or of the inventory, if it is a plain path."""
         manager = self._play.get_variable_manager() if self._play else None
         named: Any = (manager.extra_vars if manager else {}).get("verify_report_dir")
-        if not named and manager and manager._inventory:
+        inventory = inventory_of(manager)
+        if not named and manager and inventory:
             for name in current.now.hosts:
-                host = manager._inventory.get_host(name)
+                host = inventory.get_host(name)
                 named = manager.get_vars(host=host, include_hostvars=False).get("verify_report_dir") if host else None
                 if named:
                     break

@@ -62,7 +62,9 @@ class CallbackModule(CallbackBase):
         if not self._begun:
             self._begun = True
             manager = play.get_variable_manager()
-            host_values.forget(manager, (host.name for host in manager._inventory.get_hosts(ignore_limits=True)))
+            inventory = host_values.inventory_of(manager)
+            if inventory:
+                host_values.forget(manager, (host.name for host in inventory.get_hosts(ignore_limits=True)))
         if not self._looked and takes_locks(play) and not context.CLIARGS.get("check"):
             self._looked = True
             self._wait_for_leftovers()

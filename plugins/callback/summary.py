@@ -36,6 +36,7 @@ from ansible import context
 from ansible.plugins.callback import CallbackBase
 from ansible.utils.color import stringc
 from ansible_collections.gpuwright.node.plugins.plugin_utils.failures.reach import reach_failure
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import inventory_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.screen import run_log
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import first_callback, is_own_playbook
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary import (
@@ -131,8 +132,7 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_play_start(self, play: Play) -> None:
         self._play = play
         self._plays_with_hosts += 1
-        manager = play.get_variable_manager()
-        inventory = manager._inventory if manager else None
+        inventory = inventory_of(play.get_variable_manager())
         if inventory:
             found = inventory.get_hosts(play.hosts, ignore_restrictions=True)
             self._selected |= {host.get_name() for host in found} - {"localhost"}

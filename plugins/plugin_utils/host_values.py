@@ -11,6 +11,9 @@ does, so a fact that is missing is never taken for nothing to do.
 A fact cache of the controller (fact_caching = jsonfile) gives what an earlier run has found to the next one: a plan,
 what is settled, a verdict. So the toolkit's facts are forgotten before a run's first play (callback lock); all others
 stay. Where a play of the site uses the roles without that callback, the run's name in what preflight found tells them.
+
+This is the one file that reaches inside Ansible (a test holds that): its inventory, its fact cache, encrypted values,
+a template's variables, a plug-in's name. The lane of cores tries it under each release.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
+from ansible.inventory.manager import InventoryManager
 from ansible.parsing import vault
 from ansible.template import Templar
 from ansible.vars.manager import VariableManager
@@ -30,6 +34,16 @@ from .operator_run import claim
 HELPER = getattr(vault, "VaultHelper", None)
 OURS = "gpu_node"
 FOUND = "gpu_node_preflight"
+
+
+def inventory_of(manager: VariableManager | None) -> InventoryManager | None:
+    """The run's inventory; None before it is known. Callbacks get it in no other way."""
+    return manager._inventory if manager else None
+
+
+def name_of_plugin(plugin: Any) -> str:
+    """Under which Ansible has found it, and keeps its options."""
+    return str(plugin._load_name)
 
 
 def templar_with(variables: Mapping[str, Any], templar: Any) -> Any:

@@ -15,13 +15,12 @@ import re
 import signal
 import socket
 import subprocess
-from multiprocessing import current_process
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleActionFail
-from ansible.executor.process.worker import WorkerProcess
 
 # Lives: its main process does. Leftover: that has ended but some of its workers live. Gone: none of its processes lives
 # on this controller. Unknown: this controller cannot tell.
@@ -34,8 +33,8 @@ LONGEST_TEXT = 100
 
 def main_pid() -> int:
     """The process of ansible-playbook itself: this one, or the one that forked this worker, even if it has ended."""
-    worker = current_process()
-    return worker._parent_pid if isinstance(worker, WorkerProcess) else os.getpid()
+    main = parent_process()
+    return main.pid if main and main.pid else os.getpid()
 
 
 def start_of(pid: int) -> str:

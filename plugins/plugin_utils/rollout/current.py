@@ -14,6 +14,7 @@ from ansible import context
 from ansible.plugins.loader import callback_loader
 from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
+from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import inventory_of, name_of_plugin
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import ROOT, report_folder
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import width
 
@@ -95,7 +96,7 @@ def _prepared(group: str, kind: Kind) -> list[list[str]]:
     found = settings.misplaced(extra, variables)
     if found:
         raise RolloutError("; ".join(found))
-    known = [host.name for host in now.manager._inventory.get_hosts(group, ignore_limits=True)]
+    known = [host.name for host in _inventory().get_hosts(group, ignore_limits=True)]
     plans = _plans(variables, [*sorted(tags), "-", *sorted(skipped)])
     made = state_file.begun(old, asked.name, inventory, plans, known, asked.again)
     made["rules"] = {
@@ -135,9 +136,14 @@ def _second_turn() -> list[list[str]]:
     return parts
 
 
+def _inventory() -> Any:
+    """The run's inventory, which is known as soon as a rollout can begin."""
+    return inventory_of(now.manager)
+
+
 def _variables(group: str) -> dict[str, Mapping[str, Any]]:
     """The variables of each host that the limit selects, as they are stored, in the inventory's order."""
-    hosts = now.manager._inventory.get_hosts(group)
+    hosts = _inventory().get_hosts(group)
     return {host.name: now.manager.get_vars(host=host, include_hostvars=False) for host in hosts}
 
 
@@ -153,6 +159,6 @@ def log_folder() -> Path:
     folder = os.environ.get("GPUWRIGHT_LOG_FOLDER", "")
     screen = None if folder else callback_loader.get(SCREEN, class_only=True)
     if screen:
-        # Ansible keeps the options of a plug-in by the name under which it has found it.
-        folder = C.config.get_config_value("log_folder", plugin_type="callback", plugin_name=screen._load_name) or ""
+        name = name_of_plugin(screen)
+        folder = C.config.get_config_value("log_folder", plugin_type="callback", plugin_name=name) or ""
     return Path(folder).expanduser() if folder else report_folder() / "logs"

@@ -35,7 +35,7 @@ def collect(
     failed reading. `ahead` are readings of `collect_ahead`, which are not taken again. `site`: the site's own checks
     are asked, too, for which no level sets a limit.
     """
-    readings = {"probe": attempt(probe, root), "nvidia_smi": attempt(query, nvidia_smi_seconds)}
+    readings = {"probe": attempt(_probe, root), "nvidia_smi": attempt(query, nvidia_smi_seconds)}
     seen = Seen(root, expectations, readings["probe"], readings["nvidia_smi"])
     for each in within(level):
         readings.update(collect_level(seen, each, ahead))
@@ -44,6 +44,10 @@ def collect(
         if found is not None:
             readings[SITE_CHECKS] = found
     return readings
+
+
+def _probe(root: str) -> Dict[str, Any]:
+    return probe(root, owners=False)
 
 
 def collect_level(seen: Seen, level: str, ahead: Mapping[str, Any] = NOTHING, scanned: bool = False) -> Dict[str, Any]:
@@ -63,6 +67,6 @@ def collect_ahead(expectations: Record, root: str = "/", cards_train: bool = Fal
     nothing else touches these.
     """
     smi = {"unreadable": "it is asked after the training"} if cards_train else attempt(query, DEFAULT_TIMEOUT_SECONDS)
-    seen = Seen(root, expectations, attempt(probe, root), smi)
+    seen = Seen(root, expectations, attempt(_probe, root), smi)
     taken = (ALWAYS,) if cards_train else (ALWAYS, WITHOUT_CARDS)
     return {reader.name: attempt(reader.read, seen) for reader in READERS if reader.ahead in taken}

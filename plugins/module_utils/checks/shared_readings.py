@@ -14,12 +14,10 @@ from ..readings.attempt import attempt, for_root
 from ..readings.confinement import read_confinement
 from ..readings.host import HOST_READERS, read_switches
 from ..readings.kernel_log.log import read_kernel_log
-from ..training.environment_files import read_environment
-from ..training.performance import read_performance
 from ..tuning.reading import read_tuning
 from ..verdict.boot_check import read_moment
 from ..verdict.check import DEEP, QUICK
-from ..verdict.reader import Reader
+from ..verdict.reader import Reader, Seen
 from ..verdict.reading_sources import by_hand
 from ..verdict.report import Record
 from .gpu.strikes_kept import read_strikes
@@ -158,17 +156,33 @@ READERS = (
         source=by_hand("/var/lib/gpuwright/strikes.json", "gpu-doctor --strikes"),
     ),
 )
+
+
+def _read_whole_environment(seen: Seen) -> Any:
+    from ..training.environment_files import read_environment
+
+    return read_environment(seen.root, seen.expectations["venv"], True)
+
+
 # Its files are read, too, which takes long.
 WHOLE_ENVIRONMENT = Reader(
     name="environment",
     level=DEEP,
-    read=lambda seen: read_environment(seen.root, seen.expectations["venv"], True),
+    read=_read_whole_environment,
     source=by_hand("/opt/gpuwright/venvs/current", "ls -lL /opt/gpuwright/venvs/current"),
 )
+
+
+def _read_performance(seen: Seen) -> Any:
+    from ..training.performance import read_performance
+
+    return read_performance(seen.root, seen.expectations, seen.nvidia_smi)
+
+
 # Last, when no other reading uses the cards.
 PERFORMANCE = Reader(
     name="performance",
     level=DEEP,
-    read=lambda seen: read_performance(seen.root, seen.expectations, seen.nvidia_smi),
+    read=_read_performance,
     source=by_hand("gpu-doctor --level deep", "nvidia-smi ; gpu-doctor --level deep"),
 )

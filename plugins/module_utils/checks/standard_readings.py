@@ -5,15 +5,12 @@ from typing import Any, Dict, Optional
 
 from ..host.access import read_unsafe_files
 from ..host.files import names_in
-from ..packages.locks import read_package_locks
 from ..probe.host import ask
 from ..readings.software import (
     read_stamp,
     read_venv,
     who_computes,
 )
-from ..training.bench import read_bench
-from ..training.environment_files import read_environment
 from ..verdict.check import STANDARD
 from ..verdict.reader import ALWAYS, WITHOUT_CARDS, Reader, Seen
 from ..verdict.reading_sources import by_hand
@@ -55,6 +52,24 @@ def read_own_venv(seen: Seen) -> Any:
     return read_venv(seen.root, seen.expectations["venv"], seen.expectations["training_user"], busy)
 
 
+def _read_locks(seen: Seen) -> Any:
+    from ..packages.locks import read_package_locks
+
+    return read_package_locks(seen.root)
+
+
+def _read_bench(seen: Seen) -> Any:
+    from ..training.bench import read_bench
+
+    return read_bench(seen.root, seen.expectations)
+
+
+def _read_environment(seen: Seen) -> Any:
+    from ..training.environment_files import read_environment
+
+    return read_environment(seen.root, seen.expectations["venv"])
+
+
 READERS = (
     Reader(
         name="stamp",
@@ -66,14 +81,14 @@ READERS = (
     Reader(
         name="locks",
         level=STANDARD,
-        read=lambda seen: read_package_locks(seen.root),
+        read=_read_locks,
         source=by_hand("dnf's version locks", "dnf versionlock list ; dnf module list --enabled"),
         scanned=False,
     ),
     Reader(
         name="bench",
         level=STANDARD,
-        read=lambda seen: read_bench(seen.root, seen.expectations),
+        read=_read_bench,
         source=by_hand("bench/bench.json of the runs", "train-gan bench --help"),
         scanned=False,
     ),
@@ -91,7 +106,7 @@ READERS = (
     Reader(
         name="environment",
         level=STANDARD,
-        read=lambda seen: read_environment(seen.root, seen.expectations["venv"]),
+        read=_read_environment,
         source=by_hand("/opt/gpuwright/venvs/current", "ls -lL /opt/gpuwright/venvs/current"),
         ahead=ALWAYS,
         scanned=False,

@@ -5,23 +5,23 @@ An action that can be typed has its command after "Run: ", or is a run of ansibl
 the `BY_HAND` of its check's module, which covers each of the check's actions that cannot be typed.
 """
 
-import re
 from typing import Dict, List, Sequence
 
 from ..checks.all import BY_HAND, CHECKS
+from ..host.patterns import lazily
 from ..verdict.by_hand import CLUSTER, CONTROLLER, MACHINE, NODE
 from ..verdict.check import DEEP, POWER_CYCLE, REPLACE
 
 PROGRAM = "gpu-doctor"
 
-TYPED = re.compile(r"\b[Rr]un(?: on the node)?: |\bansible-playbook ")
+TYPED = lazily(r"\b[Rr]un(?: on the node)?: |\bansible-playbook ")
 # The action of another check comes first, and that check itself shows when it is done.
-ELSEWHERE = re.compile(r"^(?:First do what|See) [a-z_]+\.?[a-z_]* ?(?:says\.?)?$")
-INVENTORY = re.compile(r"\b(inventory|verify_\w+|framework_\w+|system_\w+)\b")
-AT_THE_MACHINE = re.compile(
+ELSEWHERE = lazily(r"^(?:First do what|See) [a-z_]+\.?[a-z_]* ?(?:says\.?)?$")
+INVENTORY = lazily(r"\b(inventory|verify_\w+|framework_\w+|system_\w+)\b")
+AT_THE_MACHINE = lazily(
     r"(?i)\b(reseat|cable|riser|firmware|bios|vendor|field diagnostic|power the node|exchange|swap|card out)\b"
 )
-GIVEN = re.compile(r"\b(allocation|pod|container) with |^Give the pod|^Start the container")
+GIVEN = lazily(r"\b(allocation|pod|container) with |^Give the pod|^Start the container")
 ROWS = {check.id: check for check in CHECKS}
 
 

@@ -3,15 +3,12 @@
 
 import argparse
 import collections
-import difflib
 import json
 import os
-import platform
 import re
 import shutil
 import signal
 import sys
-import textwrap
 import time
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -185,6 +182,9 @@ def reason(error: Exception) -> str:
 
 def explain(name: str) -> int:
     """Print what a check is about, or the check to which an event's name belongs; returns the exit status."""
+    # What only a person asks for is not loaded for a timer.
+    import textwrap
+
     check_id = name.partition("@")[0].partition(":")[0]
     for check in CHECKS:
         if check.id == check_id:
@@ -216,6 +216,8 @@ def explain(name: str) -> int:
 
 def near_checks(word: str) -> List[str]:
     """Up to three ids that somebody who typed `word` may mean: part of an id, misspelled, or a word of a question."""
+    import difflib
+
     ids = [check.id for check in CHECKS]
     word = word.strip().lower().replace("-", "_").replace(" ", "_")
     if not word:
@@ -244,7 +246,7 @@ def examine(expectations: Record, root: str = "/", level: str = STANDARD, record
     smoke = last_smoke(os.path.join(root, REPORT_PATH.lstrip("/")), readings, now) if level != QUICK else None
     checks = run_checks(readings, expectations, smoke, level=level)
     checks = with_roots_results(checks, expectations, now, root)
-    return with_waivers(make_report(platform.node(), now, checks, readings, expectations, smoke))
+    return with_waivers(make_report(os.uname().nodename, now, checks, readings, expectations, smoke))
 
 
 def count_strikes(report: Record, root: str) -> None:

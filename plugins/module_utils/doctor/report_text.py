@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report for people: good results in rows, skipped ones in one line, and last the bad ones, each cause once."""
 
-import re
 import textwrap
 from typing import Dict, List, Optional
 
+from ..host.patterns import lazily
 from ..verdict.causes import consequences, one_reason, own_findings
 from ..verdict.check import PASS, SEVERITY, SKIP, UNKNOWN
 from ..verdict.report import printable
@@ -17,7 +17,7 @@ LEAST_COLUMNS = 40
 # If more checks of a family follow from one cause, only their number is given.
 FEW = 3
 # After each of several commands, and after a sentence.
-PART = re.compile(r"(?<= ;) |(?<=[a-z)]\.) (?=[A-Z])")
+PART = lazily(r"(?<= ;) |(?<=[a-z)]\.) (?=[A-Z])")
 
 
 def report_lines(

@@ -6,12 +6,12 @@ A process is known by its name as the kernel keeps it, the first 15 characters o
 
 import os
 import pwd
-import re
 import time
 from typing import Dict, Iterable, Optional, Union
 
 from ..host.access import read_lines
 from ..host.files import read_text, to_int
+from ..host.patterns import lazily
 
 NAME_LENGTH = 15
 # Program: what it is, and where its name comes from.
@@ -53,7 +53,7 @@ AGENTS = {
 }
 
 # Names that training processes have, too: an interpreter's, and those that PyTorch gives its own processes.
-TRAININGS = re.compile(
+TRAININGS = lazily(
     r"python[0-9.]*|pt_[a-z_]*|torchrun|accelerate|deepspeed|train-gan|(?:ba|da|z|k)?sh|perl|ruby|node|java|julia|R"
 )
 

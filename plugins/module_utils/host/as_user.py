@@ -4,7 +4,6 @@
 import os
 import pwd
 import shutil
-import tempfile
 from typing import Callable, Dict, List, NamedTuple
 
 from .access import read_lines
@@ -83,6 +82,8 @@ def run_as(command: List[str], account: Account, seconds: float) -> Finished:
     It gets nothing of the caller's environment, and its files are private. OSError if no folder can be made.
     """
     become = giving_up_root(account) if os.geteuid() == 0 else None
+    import tempfile
+
     home = tempfile.mkdtemp(prefix="gpuwright-")
     try:
         if become is not None:

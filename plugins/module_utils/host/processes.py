@@ -10,11 +10,12 @@ import re
 from typing import Collection, List, Optional, Set, Tuple
 
 from .files import names_in, read_colon_lines, read_text, to_int
+from .patterns import lazily
 
 MOUNTS = "/proc/self/mountinfo"
-HIDING = re.compile(r"(?:^|,)hidepid=(1|2|4|noaccess|invisible|ptraceable)(?:,|$)")
+HIDING = lazily(r"(?:^|,)hidepid=(1|2|4|noaccess|invisible|ptraceable)(?:,|$)")
 # Members of this group see all processes, except with the strictest setting.
-GROUP = re.compile(r"(?:^|,)gid=([0-9]{1,10})(?:,|$)")
+GROUP = lazily(r"(?:^|,)gid=([0-9]{1,10})(?:,|$)")
 STRICTEST = ("4", "ptraceable")
 # linux/capability.h; a process that has it sees every process.
 CAP_SYS_PTRACE = 19

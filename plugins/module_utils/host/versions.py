@@ -2,10 +2,11 @@
 """Dotted version numbers: "12.9" is a list of whole numbers, so 8.10 comes after 8.9."""
 
 import functools
-import re
 from typing import Any, Tuple
 
-NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
+from .patterns import lazily
+
+NUMBER = lazily(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
 
 def is_version(text: Any) -> bool:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A repository's key that is kept on the node: fetched once, and the pinned one alone."""
 
-import http.client
 from typing import Any, List, NamedTuple, Optional, Tuple
 
-from .addresses import open_address, without_login
 from .signing_key import MOST_BYTES, pinned_key, refusal
 
 
@@ -47,6 +45,11 @@ def kept_key(there: Optional[bytes], source: Source) -> Tuple[str, List[str]]:
 
 def _fetched(source: Source) -> Any:
     """The pinned key alone from the address, as bytes."""
+    # Only here: who just reads a key that is there is not to wait for what a network needs.
+    import http.client
+
+    from .addresses import open_address, without_login
+
     try:
         with open_address(source.url, source.user, source.password, timeout=source.timeout) as answer:
             data = answer.read(MOST_BYTES + 1)

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What keeps the node's packages at their versions: enabled module streams and dnf's version locks."""
 
-import re
 from typing import Any, Dict, List, Optional
 
 from ..host.files import exists, names_in, read_text
-from .module_streams import StreamError, read_selection
+from ..host.patterns import lazily
 
 STREAMS = "/etc/dnf/modules.d"
 LOCK_LIST = "/etc/dnf/plugins/versionlock.list"
 # Locks of packages that do not exist enclose what the role system_version_lock writes for one owner.
-MARK = re.compile(r"gpuwright-(BEGIN|END)-")
+MARK = lazily(r"gpuwright-(BEGIN|END)-")
 
 
 def read_package_locks(root: str) -> Optional[Dict[str, Any]]:
@@ -22,6 +21,8 @@ def read_package_locks(root: str) -> Optional[Dict[str, Any]]:
 
 def read_streams(root: str) -> Dict[str, str]:
     """State of each module that is not left to the repository's default; ValueError for an unreadable file."""
+    from .module_streams import StreamError, read_selection
+
     found = {}
     for name in names_in(root, STREAMS):
         module = name[: -len(".module")] if name.endswith(".module") else ""

@@ -17,10 +17,11 @@ from ..host.bounded import (
     run_bounded,
 )
 from ..host.files import read_text
+from ..host.patterns import lazily
 from .installed import lock_holder
 
 STATE_FILE = "/etc/dnf/modules.d/{}.module"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$")
+NAME = lazily(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$")
 SHOWN_LINES = 6
 
 

@@ -2,10 +2,11 @@
 """Order versions as rpm does, for choosing the newest installed kernel."""
 
 import functools
-import re
 from typing import List, Tuple
 
-SEGMENT = re.compile(r"[0-9]+|[a-zA-Z]+|~|\^")
+from ..host.patterns import lazily
+
+SEGMENT = lazily(r"[0-9]+|[a-zA-Z]+|~|\^")
 
 
 def compare_versions(left: str, right: str) -> int:

@@ -2,11 +2,11 @@
 """What an interrupted or broken package manager left behind, read before it is given more work."""
 
 import re
-import sqlite3
 import time
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from ..host.files import resolve
+from ..host.patterns import lazily
 
 HISTORY = "/var/lib/dnf/history.sqlite"
 # What puts a package on the node: install, downgrade, obsoleting, upgrade, reinstall (libdnf, TransactionItemAction).
@@ -14,9 +14,9 @@ PUTS = (1, 2, 4, 6, 9)
 # State of a transaction that dnf began and never closed; 1 is done, 2 is failed (libdnf, TransactionState).
 BEGUN = 0
 MOST_LINES = 3
-DAMAGE = re.compile(r"error|BDB|malformed|corrupt")
+DAMAGE = lazily(r"error|BDB|malformed|corrupt")
 # lock_holder names who holds the lock; rpm calls that an error, too.
-IN_USE = re.compile(r"lock on |lock is held|Resource temporarily unavailable")
+IN_USE = lazily(r"lock on |lock is held|Resource temporarily unavailable")
 VERIFY = ["rpm", "--verifydb"]
 # Only dependencies: files are not compared.
 CHECK = ["rpm", "-Va", "--nofiles", "--nodigest"]
@@ -30,6 +30,8 @@ def read_package_state(ask: Callable[..., Any], root: str = "/") -> Dict[str, An
 
 def read_unfinished(root: str = "/") -> Any:
     """`{id, began, command}` if dnf's last transaction never ended, else None; also None if that cannot be read."""
+    import sqlite3
+
     path = resolve(root, HISTORY)
     if path is None:
         return None
@@ -53,6 +55,8 @@ def unfinished_items(root: str = "/") -> List[str]:
 
     Their scriptlets may not have run, although rpm calls them installed. Empty if dnf's history cannot be read.
     """
+    import sqlite3
+
     path = resolve(root, HISTORY)
     question = (
         "SELECT trans.id, trans.state, rpm.name, rpm.version, rpm.release, rpm.arch FROM trans "

@@ -9,6 +9,7 @@ import re
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..host.files import exists, is_digits, names_in, read_assignments, read_text
+from ..host.patterns import lazily
 from ..packages.rpm_version import kernel_sort_key
 
 ENTRIES_FOLDER = "/boot/loader/entries"
@@ -16,11 +17,11 @@ ENVIRONMENTS = ("/boot/grub2/grubenv", "/boot/grub/grubenv")
 # The links of EL lead to the file that the firmware's grub reads.
 EFI_MENU, MENUS = "/etc/grub2-efi.cfg", ("/etc/grub2.cfg", "/boot/grub2/grub.cfg", "/boot/grub/grub.cfg")
 # A choice for one boot is not the default.
-DEFAULT = re.compile(r"(?m)^\s*set default=(['\"]?)(?!\$\{next_entry\})(.*?)\1\s*$")
+DEFAULT = lazily(r"(?m)^\s*set default=(['\"]?)(?!\$\{next_entry\})(.*?)\1\s*$")
 SAVED = "${saved_entry}"
-OPENS = re.compile(r"(menuentry|submenu)\s+(?:'([^']*)'|\"([^\"]*)\"|(\S+))(.*)\{$")
-ID = re.compile(r"(?:\$menuentry_id_option|--id)\s+['\"]?([^'\"\s]+)")
-LINUX = re.compile(r"linux(?:16|efi)?\s+\S*vmlinuz-(\S+)")
+OPENS = lazily(r"(menuentry|submenu)\s+(?:'([^']*)'|\"([^\"]*)\"|(\S+))(.*)\{$")
+ID = lazily(r"(?:\$menuentry_id_option|--id)\s+['\"]?([^'\"\s]+)")
+LINUX = lazily(r"linux(?:16|efi)?\s+\S*vmlinuz-(\S+)")
 
 
 class Entry(NamedTuple):

@@ -7,12 +7,13 @@ from typing import Any, Dict, Iterable, List, Optional
 
 from ..gpu.devices import NVIDIA_VENDOR, describe_device
 from ..host.files import below, exists, link_target, names_in, read_colon_lines, read_int, read_text
+from ..host.patterns import lazily
 
 PCI_FOLDER = "/sys/bus/pci/devices"
 NODE_FOLDER = "/sys/devices/system/node"
 # PCI classes of a GPU: VGA controller and 3D controller. Sound, USB and NVSwitch functions have others.
 GPU_CLASSES = ("0x0300", "0x0302")
-ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+ADDRESS = lazily(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 # Width that the kernel writes if the link does not answer.
 UNKNOWN_WIDTHS = (0, 255)
 

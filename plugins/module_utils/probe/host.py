@@ -35,16 +35,23 @@ def ask(command: Sequence[str]) -> Optional[str]:
     return None if finished.rc is None else finished.stdout + finished.stderr
 
 
-def probe(root: str = "/", ask: Ask = ask, kernels: Sequence[str] = (), agents: Sequence[str] = ()) -> Dict[str, Any]:
+def probe(
+    root: str = "/",
+    ask: Ask = ask,
+    kernels: Sequence[str] = (),
+    agents: Sequence[str] = (),
+    owners: bool = True,
+) -> Dict[str, Any]:
     """Read the host below `root`; programs of the host are run through `ask(command)`.
 
     Module files are looked up for the running kernel, the next one, and also for `kernels`. `agents` are programs of
-    the site that hold GPUs open and lose nothing.
+    the site that hold GPUs open and lose nothing. `owners`: whether the package manager is asked whose the kernels are,
+    which takes longer than all else and only a plan needs to know.
 
     A value that cannot be read is None or "unknown", as the contract says for each; nothing is raised.
     """
     system, secure_boot = read_os(root), read_state(root)
-    kernel = read_kernel(root, ask, system["family"], kernels)
+    kernel = read_kernel(root, ask, system["family"] if owners else "", kernels)
     key = read_module_key(root, system["id"], kernel["next_boot"])
     machine, gpus = os.uname().machine, read_gpus(root)
     add_vgpus(root, gpus, ask)

@@ -10,6 +10,7 @@ import re
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from ..host.files import names_in, read_colon_lines, read_text
+from ..host.patterns import lazily
 from ..host.secure_boot.certificates import describe_certificate, plain
 from ..host.secure_boot.efi_variables import EFI_VARIABLES, SECURITY, SHIM, read_certificates
 from .kernel import Ask
@@ -18,13 +19,13 @@ from .nvidia import MODULE_NAMES
 ENFORCED = "/sys/module/module/parameters/sig_enforce"
 KEYS = "/proc/keys"
 # "1a2b3c4d I------ 1 perm 1f030000 0 0 asymmetri NAME: IDENTIFIER: X509.rsa 8c3b0a6f []"
-ASYMMETRIC = re.compile(r"asymmetri\w* (?P<name>.+): (?P<id>[0-9a-f]{8,128}): X509\.")
-NAME = re.compile(r"^\s*Issuer:.*?\bCN ?= ?(?P<name>[^,\n/]+?)\s*$", re.MULTILINE)
+ASYMMETRIC = lazily(r"asymmetri\w* (?P<name>.+): (?P<id>[0-9a-f]{8,128}): X509\.")
+NAME = lazily(r"^\s*Issuer:.*?\bCN ?= ?(?P<name>[^,\n/]+?)\s*$", re.MULTILINE)
 # Short numbers are on the line, with their hexadecimal form in parentheses; long ones are on the next line.
-SERIAL = re.compile(
+SERIAL = lazily(
     r"Serial Number:(?:[^\n(]*\((?P<short>-?0x[0-9a-fA-F]+)\)|\s*(?P<long>[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2})*))"
 )
-IDENTIFIER = re.compile(r"Subject Key Identifier:\s*\n\s*(?P<id>[0-9a-fA-F:]{8,})")
+IDENTIFIER = lazily(r"Subject Key Identifier:\s*\n\s*(?P<id>[0-9a-fA-F:]{8,})")
 
 
 def read_module_signature(root: str, ask: Ask, kernel: str) -> Optional[Dict[str, str]]:

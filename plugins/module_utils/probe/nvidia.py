@@ -7,11 +7,12 @@ from typing import Any, Dict, Iterable, List, Optional
 
 from ..gpu.driver_parts import of_driver
 from ..host.files import below, exists, names_in, read_colon_lines, read_text, resolve
+from ..host.patterns import lazily
 from ..packages.rpm_version import kernel_sort_key
 from ..packages.state import half_replaced
 from .kernel import Ask, boot_arguments
 
-VERSION = re.compile(r"\b([0-9]{3,4}\.[0-9]{1,4}(?:\.[0-9]{1,4})?)\b")
+VERSION = lazily(r"\b([0-9]{3,4}\.[0-9]{1,4}(?:\.[0-9]{1,4})?)\b")
 # Debian keeps several branches side by side and links one of them through its alternatives.
 LIBRARY_FOLDERS = (
     "/usr/lib64",
@@ -28,7 +29,7 @@ MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open", "nvidia-tesla
 # Its scriptlet sets this argument for every kernel, and hides it if that fails.
 BLOCKING_PACKAGE = "nvidia-kmod-common"
 BLOCKING_ARGUMENT = "rd.driver.blacklist"
-DKMS_LINE = re.compile(
+DKMS_LINE = lazily(
     # dkms 3: "nvidia/580.95.05, 4.18.0-477.el8.x86_64, x86_64: installed (note)"; dkms 2: a comma after the name.
     # "installed-weak from 4.18.0-372.el8.x86_64" is another kernel's module, used through a link.
     r"(?P<module>[\w.+-]+)(?:/|, )(?P<version>[\w.+~-]+)(?:, (?P<kernel>[\w.+~-]+), (?P<arch>\w+))?: *(?P<state>[\w-]+)"

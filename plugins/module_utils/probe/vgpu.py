@@ -13,11 +13,12 @@ from ..gpu.devices import NVIDIA_VENDOR
 from ..gpu.nvidia_smi.absent import VGPU
 from ..gpu.vgpu_types import is_vgpu_type
 from ..host.files import read_bytes, read_colon_lines, read_text
+from ..host.patterns import lazily
 from .hardware import PCI_FOLDER
 
 DRIVER_FOLDER = "/proc/driver/nvidia/gpus"
 # NVIDIA A10-24Q, GRID V100D-8C, NVIDIA H100XM-1-10CME, GRID T4-2B4: gigabytes, and the series of the licence.
-PROFILE = re.compile(r"-[0-9]+(-[0-9]+)?[ABCQ](ME|GFX)?[0-9]?$")
+PROFILE = lazily(r"-[0-9]+(-[0-9]+)?[ABCQ](ME|GFX)?[0-9]?$")
 # PCI configuration space: status and its bit for a list of capabilities, where that begins, one for vendors' own use.
 STATUS, HAS_LIST, LIST, OWN_USE = 0x06, 0x10, 0x34, 0x09
 # Of such a capability: its signature, its first record, and the record with the driver of the host; source:

@@ -7,33 +7,33 @@ which variables Slurm sets: srun(1), prolog_epilog.html.
 """
 
 import os
-import re
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..host.files import below, names_in, read_text
+from ..host.patterns import lazily
 from .kernel_log.log import read_container
 
 CGROUPS = "/proc/self/cgroup"
 # File in which version 1 lists what a group may open; version 2 uses a program in the kernel that cannot be read.
 DEVICES = "/sys/fs/cgroup/devices{}/devices.list"
-SLURM_JOB = re.compile(r"/job_([0-9]+)(?:/|$)")
+SLURM_JOB = lazily(r"/job_([0-9]+)(?:/|$)")
 # (manager, words in the path of a control group), the inner one first: Kubernetes runs its containers with other
 # managers.
 MANAGERS = (
-    ("kubernetes", re.compile(r"kubepods")),
-    ("docker", re.compile(r"(?:^|/)docker[/-][0-9a-f]{12,64}")),
-    ("podman", re.compile(r"libpod-|/libpod_parent")),
-    ("containerd", re.compile(r"cri-containerd-|/nerdctl|/default/[0-9a-f]{64}$")),
-    ("lxc", re.compile(r"(?:^|/)lxc(?:\.payload)?[./]")),
-    ("pbs", re.compile(r"/pbs_jobs|/pbspro")),
-    ("htcondor", re.compile(r"/htcondor/|condor_var")),
+    ("kubernetes", lazily(r"kubepods")),
+    ("docker", lazily(r"(?:^|/)docker[/-][0-9a-f]{12,64}")),
+    ("podman", lazily(r"libpod-|/libpod_parent")),
+    ("containerd", lazily(r"cri-containerd-|/nerdctl|/default/[0-9a-f]{64}$")),
+    ("lxc", lazily(r"(?:^|/)lxc(?:\.payload)?[./]")),
+    ("pbs", lazily(r"/pbs_jobs|/pbspro")),
+    ("htcondor", lazily(r"/htcondor/|condor_var")),
 )
 # Variables in which Slurm names the GPUs that a job, a step or a task was given.
 SLURM_GPUS = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "GPU_DEVICE_ORDINAL")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 # Values with which Slurm and NVIDIA's runtime say "none".
 NONE = ("", "NoDevFiles", "none", "void", "-1")
-CARD = re.compile(r"nvidia[0-9]+$")
+CARD = lazily(r"nvidia[0-9]+$")
 # Major number of the cards (Linux admin-guide/devices.txt).
 MAJOR = 195
 

@@ -8,16 +8,17 @@ from ..gpu.cards import card_of, has_nvlink, is_wired
 from ..gpu.nvidia_smi.values import clean
 from ..host.bounded import run_bounded
 from ..host.files import exists, names_in, read_int, read_text
+from ..host.patterns import lazily
 
 SECONDS = 30
 # What nvidia-smi says about cards without links that are up; not a failure, whatever its exit status.
-NO_LINKS = re.compile(r"all links are inActive|does not have or support Nvlink", re.IGNORECASE)
-CARD = re.compile(r"GPU ([0-9]+): (.+?)(?: \(UUID: [^)]*\))?(?:\s+(?:Device does not|NVML: ).*)?$")
-LINK = re.compile(r"\s+Link ([0-9]+): (?:([0-9.]+) GB/s|<inactive>)$")
-ERRORS = re.compile(r"\s+Link ([0-9]+): ([A-Za-z ]+) Errors: ([0-9]+)$")
-ANSI = re.compile(r"\x1b\[[0-9;]*m")
+NO_LINKS = lazily(r"all links are inActive|does not have or support Nvlink", re.IGNORECASE)
+CARD = lazily(r"GPU ([0-9]+): (.+?)(?: \(UUID: [^)]*\))?(?:\s+(?:Device does not|NVML: ).*)?$")
+LINK = lazily(r"\s+Link ([0-9]+): (?:([0-9.]+) GB/s|<inactive>)$")
+ERRORS = lazily(r"\s+Link ([0-9]+): ([A-Za-z ]+) Errors: ([0-9]+)$")
+ANSI = lazily(r"\x1b\[[0-9;]*m")
 # nvidia-smi's words for the path between two GPUs, the shortest first; X is the card itself.
-WAYS = re.compile(r"NV[0-9]+|PIX|PXB|PHB|NODE|SYS|X")
+WAYS = lazily(r"NV[0-9]+|PIX|PXB|PHB|NODE|SYS|X")
 INFINIBAND = "/sys/class/infiniband"
 
 

@@ -4,17 +4,17 @@
 Null means that there is no environment, or that no TensorFlow is planned for it.
 """
 
-import re
 from typing import Any, Sequence
 
 from ..host.as_user import ordinary_account, run_as
 from ..host.files import below, exists
+from ..host.patterns import lazily
 from .software import record_of
 
 # The import alone takes 5 s from a warm disk; each card's first convolution loads cuDNN.
 TENSORFLOW_SECONDS = 240
 # Without CUDA's libraries TensorFlow goes on without cards. It names each of them, and newer releases none.
-LOST_LIBRARY = re.compile(r"Could not load dynamic library '([^'\n]{1,100})'")
+LOST_LIBRARY = lazily(r"Could not load dynamic library '([^'\n]{1,100})'")
 LOST_SOME = "Cannot dlopen some GPU libraries"
 
 # Runs in the venv and prints one JSON line. Public functions only, those that TensorFlow 2.5 to 2.20 share; no Keras,

@@ -10,10 +10,11 @@ import re
 from typing import Iterator, List, Match, NamedTuple, Optional, Sequence, Tuple
 
 from ..host.files import below, exists, names_in, read_text
+from ..host.patterns import lazily
 
 # Settings for how a service starts, stops, is watched and finds its own files; they say nothing about what its program
 # may do.
-NOT_OF_THE_SANDBOX = re.compile(
+NOT_OF_THE_SANDBOX = lazily(
     r"(Exec|Restart|Timeout|Standard|Watchdog|StartLimit|Success)[A-Za-z]*"
     r"|RuntimeDirectory|RuntimeDirectoryPreserve|EnvironmentFile|WorkingDirectory"
     r"|Type|PIDFile|RemainAfterExit|RuntimeMaxSec|NotifyAccess|Sockets|BusName|SyslogIdentifier|FileDescriptorStoreMax"
@@ -23,9 +24,9 @@ INSTANCE = "gpuwright-smoke"
 SPECIFIERS = {"%%": "%", "%i": INSTANCE, "%I": INSTANCE}
 STOP_SECONDS = 5
 # How systemd-run(1), in its release's words, reports a setting that this systemd lacks: the service runs without it.
-UNKNOWN_SETTING = re.compile(r"Unknown assignment:? '?([A-Za-z]+)=")
-KILLED = re.compile(r"code=(?:killed|dumped)[,/ ]+status=(?:[0-9]+/)?([A-Z0-9]+)")
-OWN_WORDS = re.compile(
+UNKNOWN_SETTING = lazily(r"Unknown assignment:? '?([A-Za-z]+)=")
+KILLED = lazily(r"code=(?:killed|dumped)[,/ ]+status=(?:[0-9]+/)?([A-Z0-9]+)")
+OWN_WORDS = lazily(
     r"(Running as unit|Finished with result|Main processes terminated|Service runtime|CPU time consumed|Memory peak|"
     r"IO bytes|IP traffic|Memory swap)"
 )

@@ -19,13 +19,14 @@ from typing import List, Sequence
 
 from ..host.bounded import run_bounded
 from ..host.files import below, read_bytes, read_text, resolve
+from ..host.patterns import lazily
 from . import gpu as tuning_gpu
 from .disk import NotHere, devices_below, disks_below
 
 COMMAND_SECONDS = 60
 # Attributes that only disks have; the devices made of them pass requests on.
 SCHEDULER = "queue/scheduler"
-CHOSEN = re.compile(r"\[([^\]]+)\]")
+CHOSEN = lazily(r"\[([^\]]+)\]")
 # The kernel has each as bytes or as a percentage: setting one makes the other 0, and 0 itself cannot be written.
 COUNTERPARTS = {
     "/proc/sys/vm/dirty_bytes": "/proc/sys/vm/dirty_ratio",

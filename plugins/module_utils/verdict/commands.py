@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands in messages, in the form in which the toolkit was started: from its checkout or as a collection."""
 
-import re
 from typing import Optional
 
+from ..host.patterns import lazily
+
 CHECKOUT, COLLECTION = STARTED_AS = ("checkout", "collection")
-PLAYBOOK = re.compile(
+PLAYBOOK = lazily(
     r"\bansible-playbook (?:playbooks/)?(site|preflight|plan|system|framework|model|verify|scan|lock)\.yml\b"
 )
 

@@ -8,11 +8,13 @@ one of the words with which tools say "I do not know", is an `Unreadable`, and `
 import re
 from typing import Any, Collection, List, Pattern, Union
 
+from ..host.patterns import lazily
+
 # What nvidia-smi and our own readers write in place of a value that they could not get.
-NOT_A_VALUE = re.compile(r"|unknown|n/a|err!|\[.*\]", re.IGNORECASE)
-PCI_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
-DEVICE = re.compile(r"cuda:[0-9]+|cpu")
+NOT_A_VALUE = lazily(r"|unknown|n/a|err!|\[.*\]", re.IGNORECASE)
+PCI_ID = lazily(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+VERSION = lazily(r"[0-9]+(\.[0-9]+)*")
+DEVICE = lazily(r"cuda:[0-9]+|cpu")
 
 
 class Unreadable(Exception):

@@ -4,11 +4,14 @@
 import re
 from typing import Any, Dict, List, Mapping
 
+from ..host.patterns import lazily
 from ..host.written.state_file import ANY, MOST_BYTES, parsed
 from .evidence import Evidence
 
 EXPECTATIONS_PATH = "/etc/gpuwright/expectations.json"
 SCHEMA = 1
+# The repositories that a node relies on, and the reading of them.
+REPOSITORIES = "repositories"
 # Optional expectations of an inventory, and their values for a record of an older release: nothing is expected.
 OPTIONAL = (
     ("modules", list, "a list"),
@@ -38,10 +41,10 @@ MOST_LANES = 32
 ALL_CARDS = "all"
 # As nvidia-smi numbers the cards, a PCI address, a UUID, or all that are not named; profiles as `nvidia-smi mig -lgip`
 # names them.
-MIG_CARD = re.compile(
+MIG_CARD = lazily(
     ALL_CARDS + r"|[0-9]{1,2}|[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?|GPU-[0-9a-fA-F-]{36}"
 )
-MIG_PROFILE = re.compile(r"[1-7]g\.[0-9]{1,3}gb(?:[+-][a-z]+(?:\.[a-z]+)?)?")
+MIG_PROFILE = lazily(r"[1-7]g\.[0-9]{1,3}gb(?:[+-][a-z]+(?:\.[a-z]+)?)?")
 MOST_MIG = 7
 PLAN_PARTS = ("driver", "cuda", "cudnn", "nccl", "pytorch", "runtime")
 

@@ -95,7 +95,12 @@ def test_what_is_read_beside_a_training_is_what_is_read_without_one(node, cards_
 def test_the_readings_of_the_other_tests_are_no_fiction(node):
     """Each value of the healthy node that the checks are tested with is really collected, under that name."""
     found = collect(healthy_node.expectations(), node.root, level=DEEP)
+    # Whose the kernels are only a plan has to know, and asking takes longer than a whole check.
+    kernel = found["probe"]["kernel"]
+    assert (kernel.pop("owners"), kernel.pop("metapackages")) == (None, [])
     for path in healthy_node.leaves(healthy_node.READINGS):
+        if path[:3] in (("probe", "kernel", "owners"), ("probe", "kernel", "metapackages")):
+            continue
         value: Any = found
         expected: Any = healthy_node.READINGS
         for key in path:

@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 import shlex
 
+import healthy_node
 import pytest
+from gpuwright.checks.all import CHECKS
 from gpuwright.readings.kernel_log.log import parse_log, parse_records, read_kernel_log
 from gpuwright.readings.kernel_log.programs import begins_with_a_name
 from gpuwright.readings.kernel_log.records import KERNEL, Line
+from gpuwright.verdict.check import judge
 from healthy_kernel import KERNEL_LOG, record
 from host_tree import HostTree
 from kernel_records import RECORDS
@@ -39,6 +42,51 @@ NAMES = (
     "x\u2028NVRM: Xid",
     "[0.0] NVRM: Xid",
     "h kernel: BUG: ",
+    "GPU has fallen ",
+    "fallen off the ",
+    "GPU lost",
+    "Reset required",
+    "Fatal",
+    "fatal, GSP",
+    "GSP timeout",
+    "RmInitAdapter f",
+    "nvidia-nvswitch",
+    "SXid (PCI:0)",
+    "NVRM: GPU 0000:",
+    "NVRM: API misma",
+    "Machine check e",
+    "mce: [Hardware ",
+    "AER: Uncorrecte",
+    "PCIe Bus Error:",
+    "Out of memory: ",
+    "oom-kill:constr",
+    "watchdog: BUG: ",
+    "soft lockup - C",
+    "rcu: INFO: rcu_",
+    "INFO: task a:1 ",
+    "blocked for mor",
+    "Kernel panic - ",
+    "general protect",
+    "unable to handl",
+    "WARNING: CPU: 0",
+    "Call Trace:",
+    "XFS (nvme0n1): ",
+    "Remounting fs r",
+    "I/O error, dev ",
+    "nvme nvme0: I/O",
+    "controller is d",
+    "EDAC",
+    "CPU0: Core temp",
+    "thermal thrott",
+    ", Ch 8, GPU has",
+    "79, pid=1",
+    ", 154, a",
+    "Xid 154, GPU re",
+    "(0x0) -> None",
+    "module verifica",
+    "disagrees about",
+    "Lockdown: a: un",
+    "Key was rejecte",
 )
 # What the kernel writes behind a program's name, and with a device's.
 BEHIND = (
@@ -107,6 +155,43 @@ def test_no_program_makes_a_node_forget_a_lost_gpu(node):
 @pytest.mark.parametrize("behind", BEHIND)
 def test_no_programs_name_is_a_finding(node, behind):
     assert nothing(node(*(name + behind for name in NAMES)))
+
+
+# Lines of the kernel and the driver with a program's name inside, and the kernel's own word for what they mean.
+INSIDE = (
+    "traps: {}[4711] trap int3 ip:401136 sp:7ffd error:0 in a[401000+1000]",
+    "x86/split lock detection: #AC: {}/4711 took a split_lock trap at address: 0x401136",
+    "capability: warning: `{}' uses deprecated v2 capabilities in a way that may be insecure",
+    "process '{}' launched '/bin/true' with NULL argv: empty string added",
+    "netlink: 8 bytes leftover after parsing attributes in process `{}'.",
+    "mmap: {} (4711): VmData 1 exceed data ulimit 0. Update limits or use boot option ignore_rlimit_data.",
+    "cgroup: fork rejected by pids controller in /user.slice/{}",
+    'ptrace attach of "./a"[4711] was attempted by "{}"[4712]',
+    "NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name={}, Ch 00000008, intr 00000000. MMU Fault",
+    "NVRM: Xid (PCI:0000:3b:00): 43, pid=4711, name={}, Ch 00000008",
+    "INFO: task {}:4711 blocked for more than 120 seconds.",
+    "Memory cgroup out of memory: Killed process 4711 ({}) total-vm:1kB, anon-rss:1kB",
+)
+
+
+@pytest.mark.parametrize("behind", [*BEHIND, *INSIDE])
+def test_no_name_of_a_program_changes_what_the_checks_of_the_log_say(behind):
+    """More than 50 names, each where the kernel writes one, beside a lost card and without one."""
+    assert len({*NAMES, *FILES}) > 60
+    for before in ((), (XID_79,)):
+        said = {}
+        for name in ("python", *NAMES, *(file[:15] for file in FILES)):
+            message = behind.format(name) if behind in INSIDE else name + behind
+            lines = [Line(text, KERNEL, 1_000_000 * at) for at, text in enumerate((BANNER, *before, message))]
+            readings = {**healthy_node.readings(), "kernel_log": {**parse_records(lines), "source": "journal"}}
+            said[name] = {
+                check.id: [record[key] for key in ("status", "code", "items", "remedy", "value")]
+                for check in CHECKS
+                if check.id.startswith("kernel.")
+                for record in (judge(check, readings, healthy_node.expectations()),)
+            }
+        differ = {name: found for name, found in said.items() if found != said["python"]}
+        assert differ == {}, behind
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which container engine is here, and which form of the GPUs' description it accepts."""
 
-import re
 from typing import Any
 
 from ...host.bounded import program_environment, run_bounded
 from ...host.files import exists, resolve
+from ...host.patterns import lazily
 from ...host.versions import version_key
 
 PROGRAMS = {"podman": "/usr/bin/podman", "docker": "/usr/bin/dockerd"}
@@ -14,7 +14,7 @@ PROGRAMS = {"podman": "/usr/bin/podman", "docker": "/usr/bin/dockerd"}
 CDI_FROM = {"podman": "4.1", "docker": "25.0"}
 CDI_07_FROM = {"podman": "5.1", "docker": "26.1"}
 # podman version 4.9.4-rhel; Docker version 20.10.24+dfsg1, build 297e128
-SAID = re.compile(r"\bversion ([0-9]+(?:\.[0-9]+)+)")
+SAID = lazily(r"\bversion ([0-9]+(?:\.[0-9]+)+)")
 SECONDS = 20
 
 

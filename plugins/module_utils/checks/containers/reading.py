@@ -10,6 +10,7 @@ import stat
 from typing import Any, Dict, List, Optional
 
 from ...host.files import below, exists, names_in, read_text, resolve
+from ...host.patterns import lazily
 from ...host.written.state_file import ANY, OTHERS, parsed
 from .engine import PROGRAMS, read_version
 
@@ -20,18 +21,18 @@ FORM = {"schema": {1}, "spec": str, "engine": set(PROGRAMS), OTHERS: ANY}
 FOLDERS = ("/etc/cdi", "/var/run/cdi", "/run/cdi")
 ENDINGS = (".yaml", ".json")
 GPU_KIND = "nvidia.com/gpu"
-CARD_NODE = re.compile(r"/dev/nvidia[0-9]+(?![\w-])")
+CARD_NODE = lazily(r"/dev/nvidia[0-9]+(?![\w-])")
 # The names of the driver's libraries have its version, and the specification names each of them.
-LIBRARY = re.compile(r"/libcuda\.so\.([0-9]+(?:\.[0-9]+)+)(?![\w.])")
-KIND = re.compile(r"^[\"']?kind[\"']?: *[\"']?([^\"',\s]+)|[{,]\s*\"kind\": *\"([^\"]+)\"", re.MULTILINE)
-SPEC_VERSION = re.compile(r"[\"']?\bcdiVersion[\"']?: *[\"']?([0-9]+(?:\.[0-9]+)+)")
+LIBRARY = lazily(r"/libcuda\.so\.([0-9]+(?:\.[0-9]+)+)(?![\w.])")
+KIND = lazily(r"^[\"']?kind[\"']?: *[\"']?([^\"',\s]+)|[{,]\s*\"kind\": *\"([^\"]+)\"", re.MULTILINE)
+SPEC_VERSION = lazily(r"[\"']?\bcdiVersion[\"']?: *[\"']?([0-9]+(?:\.[0-9]+)+)")
 # CDI 0.7.0 brought it; nvidia-ctk 1.19.1 and newer write it for device nodes with a group. Engines that do not know a
 # field refuse the whole file, whatever version it claims (podman 4.3.1).
-GROUPS = re.compile(r"\badditionalGids[\"']?:")
+GROUPS = lazily(r"\badditionalGids[\"']?:")
 # What of the host is mounted; one entry in a line of YAML or JSON, or several in a line of JSON.
-HOST_PATH = re.compile(r"\bhostPath[\"']?: *(?:\"([^\"]+)\"|'([^']+)'|([^\"'\s,}]+))")
+HOST_PATH = lazily(r"\bhostPath[\"']?: *(?:\"([^\"]+)\"|'([^']+)'|([^\"'\s,}]+))")
 # The device that means all cards, in YAML or in JSON.
-ALL = re.compile(r"^[\s-]*\"?name\"?: *\"?all\"?,?\s*$|\"name\": *\"all\"", re.MULTILINE)
+ALL = lazily(r"^[\s-]*\"?name\"?: *\"?all\"?,?\s*$|\"name\": *\"all\"", re.MULTILINE)
 
 
 def read_containers(root: str) -> Optional[Dict[str, Any]]:

@@ -10,7 +10,6 @@ Source: Linux Documentation/driver-api/early-userspace/buffer-format.rst.
 import bz2
 import lzma
 import os
-import re
 import stat
 import subprocess
 import tempfile
@@ -20,6 +19,7 @@ from typing import BinaryIO, Dict, Iterable, Iterator, Optional, Sequence, Union
 
 from ...host.bounded import find_program, program_environment
 from ...host.files import below, exists, resolve
+from ...host.patterns import lazily
 
 IMAGES = ("/boot/initramfs-{}.img", "/boot/initrd.img-{}", "/lib/modules/{}/initrd", "/lib/modules/{}/initramfs.img")
 SECONDS = 30
@@ -30,9 +30,9 @@ CHUNK = 1024 * 1024
 HEADER = 110
 PLAIN = (b"070701", b"070702")
 LAST = b"TRAILER!!!"
-MODULE = re.compile(rb"(?:^|/)nvidia(?:-current|-current-open)?\.ko(?:\.(?:gz|xz|zst|bz2))?$")
+MODULE = lazily(rb"(?:^|/)nvidia(?:-current|-current-open)?\.ko(?:\.(?:gz|xz|zst|bz2))?$")
 # The section .modinfo is a list of null-terminated words.
-VERSION = re.compile(rb"\0version=([0-9]{3,4}\.[0-9.]{2,16})\0")
+VERSION = lazily(rb"\0version=([0-9]{3,4}\.[0-9.]{2,16})\0")
 PROGRAMS = {"zstd": ["zstd", "-d", "-c", "-q"], "lz4": ["lz4", "-d", "-c", "-q"], "lzop": ["lzop", "-d", "-c", "-q"]}
 MAGIC = (
     (b"\x1f\x8b", "gzip"),

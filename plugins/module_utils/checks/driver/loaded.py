@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the driver is loaded, as planned, available after the next boot, and usable by the training user."""
 
-import re
 from typing import Sequence, Tuple
 
+from ...host.patterns import lazily
 from ...verdict.by_hand import NODE, Hand
 from ...verdict.check import (
     DRAIN,
@@ -32,7 +32,7 @@ from .card_nodes import CARD_NODES, lost_cards, owners, without_node
 
 # A missing entry in sysfs means absent only if sysfs can be read, which the GPUs themselves prove.
 NO_SYSFS = "sysfs shows no GPU, so anything else missing from it proves nothing"
-CARD_NODE = re.compile(r"/dev/nvidia[0-9]+")
+CARD_NODE = lazily(r"/dev/nvidia[0-9]+")
 # nvidia-smi's results if a job or container has no card; a lost or hanging card gives others.
 LIKE_NO_GPU = ("no_devices", "driver_not_loaded", "failed")
 ENABLE = "systemctl enable --now nvidia-persistenced"

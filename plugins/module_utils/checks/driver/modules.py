@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the kernel's modules: the parameters that nvidia was loaded with, and modules that a site requires."""
 
-import re
 from typing import Optional
 
+from ...host.patterns import lazily
 from ...readings.attempt import attempt
 from ...verdict.check import (
     DRAIN,
@@ -24,7 +24,7 @@ from ..gpu.cards import ASK_FIRST
 from ..host.system import in_container
 from .modules_reading import read_asked, read_kernel_modules, read_parameters
 
-NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*)")
+NUMBER = lazily(r"(0[xX][0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*)")
 LOADED = ("live", "built in")
 
 

@@ -2,10 +2,10 @@
 """What was requested of the kernel's modules, and their actual state: nvidia's parameters, and required modules."""
 
 import os
-import re
 from typing import Collection, Dict, Iterable, List, Optional
 
 from ...host.files import exists, link_target, names_in, read_colon_lines, read_text, resolve
+from ...host.patterns import lazily
 from ...probe.nvidia import MODULE_NAMES
 
 # modprobe.d(5): if two files have the same name, the one in the first of these folders counts.
@@ -19,13 +19,13 @@ FOLDERS = (
 COMMAND_LINE = "/proc/cmdline"
 PREFIX = "NVreg_"
 # Only double quotes keep words together, both in modprobe's files and on the kernel's command line.
-WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
+WORD = lazily(r'(?:[^\s"]|"[^"]*"?)+')
 # nv-reg.h of the open kernel modules: the one parameter that the driver shows under another name.
 SHOWN_AS = {"RestrictProfilingToAdminUsers": "RmProfilingAdminOnly"}
 PARAMETERS = "/proc/driver/nvidia/params"
 LOADED = "/sys/module"
 BUILT_IN = "built in"
-MODULE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MODULE_NAME = lazily(r"[A-Za-z0-9_-]{1,64}")
 
 
 def read_asked(root: str) -> List[Dict[str, str]]:

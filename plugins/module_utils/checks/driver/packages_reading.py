@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 from ...gpu.device_table import DRIVER_PARTS
 from ...host.bounded import Finished, run_bounded
 from ...host.files import below, exists, read_colon_lines, resolve
+from ...host.patterns import lazily
 from ...probe.kernel import Ask
 from ...probe.nvidia import LIBRARY_FOLDERS, MODULE_NAMES
 from ...verdict.report import Record
@@ -20,28 +21,26 @@ DATABASES = {"dpkg": ("/var/lib/dpkg/status",), "rpm": ("/var/lib/rpm", "/usr/li
 RPM_FORMAT = "%{NAME}\t%{VERSION}\t%{RELEASE}\t%{VENDOR} %{PACKAGER}\n"
 DPKG_FORMAT = "${Package}\t${Version}\t${db:Status-Abbrev}\t${Maintainer}\n"
 # Driver versions are three or four digits and one or two more numbers; CUDA, kernels and tools use other schemes.
-VERSION = re.compile(r"(?:[0-9]+:)?([0-9]{3,4}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)(?:[-~+].*)?$")
+VERSION = lazily(r"(?:[0-9]+:)?([0-9]{3,4}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)(?:[-~+].*)?$")
 # Packages whose own version looks like a driver's, and firmware that stays for older kernels.
-OTHERS = re.compile(
+OTHERS = lazily(
     r"container|docker|compat|egl-|vaapi|pinning|^nvidia-firmware-[0-9].*-[0-9]+\.[0-9]+|-dev$|-doc$|cuda-toolkit"
 )
-OLD_BRANCH = re.compile(r"-(tesla-[0-9]+|legacy-[0-9]+xx)(-|$)")
+OLD_BRANCH = lazily(r"-(tesla-[0-9]+|legacy-[0-9]+xx)(-|$)")
 # kmod-nvidia-580.95.05-4.18.0-553.16.1: built for one kernel, and kept as long as that kernel.
-FOR_KERNEL = re.compile(r"^kmod-nvidia-.*-([0-9]+\.[0-9]+\.[0-9]+-[0-9][0-9.]*)$")
+FOR_KERNEL = lazily(r"^kmod-nvidia-.*-([0-9]+\.[0-9]+\.[0-9]+-[0-9][0-9.]*)$")
 # Tools that work with any driver: NVIDIA packages them at its version, distributions at their own pace.
-TOOLS = re.compile(
-    r"nvidia-(settings|xconfig|modprobe|persistenced)|lib(XNVCtrl|xnvctrl)|nvidia-libXNVCtrl", re.IGNORECASE
-)
+TOOLS = lazily(r"nvidia-(settings|xconfig|modprobe|persistenced)|lib(XNVCtrl|xnvctrl)|nvidia-libXNVCtrl", re.IGNORECASE)
 NVIDIA = "NVIDIA"
 UNNAMED = "unnamed"
 # Who packaged it, by what the package says about its maker, by its version, or by a name that only this maker uses.
 MAKERS = (
-    ("negativo17", re.compile(r"negativo17|^dkms-nvidia", re.IGNORECASE)),
-    ("RPM Fusion", re.compile(r"rpm ?fusion|^xorg-x11-drv-nvidia|^akmod-nvidia", re.IGNORECASE)),
-    ("ELRepo", re.compile(r"elrepo|^nvidia-x11-drv", re.IGNORECASE)),
-    ("graphics-drivers PPA", re.compile(r"~gpu[0-9]", re.IGNORECASE)),
-    ("distribution", re.compile(r"[~+]deb[0-9]+u|0ubuntu0\.[0-9]{2}\.|red hat|rocky|almalinux", re.IGNORECASE)),
-    (NVIDIA, re.compile(r"nvidia (corporation|inc)|@nvidia\.com|\tnvidia ", re.IGNORECASE)),
+    ("negativo17", lazily(r"negativo17|^dkms-nvidia", re.IGNORECASE)),
+    ("RPM Fusion", lazily(r"rpm ?fusion|^xorg-x11-drv-nvidia|^akmod-nvidia", re.IGNORECASE)),
+    ("ELRepo", lazily(r"elrepo|^nvidia-x11-drv", re.IGNORECASE)),
+    ("graphics-drivers PPA", lazily(r"~gpu[0-9]", re.IGNORECASE)),
+    ("distribution", lazily(r"[~+]deb[0-9]+u|0ubuntu0\.[0-9]{2}\.|red hat|rocky|almalinux", re.IGNORECASE)),
+    (NVIDIA, lazily(r"nvidia (corporation|inc)|@nvidia\.com|\tnvidia ", re.IGNORECASE)),
 )
 # Files that NVIDIA's own installer (NVIDIA-Linux-*.run) leaves beside the driver; no package has them.
 INSTALLER = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")

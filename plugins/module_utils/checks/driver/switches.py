@@ -4,12 +4,12 @@
 Which board a node has is in the probe's record; roles/preflight/files/matrix/platforms.yml says what it needs.
 """
 
-import re
 from typing import Any, Dict, List, Optional
 
 from ...gpu.platforms import FABRIC_MANAGER, IMEX, NVLSM
 from ...host.bounded import run_bounded
 from ...host.files import exists
+from ...host.patterns import lazily
 from ...host.processes import command_name, process_ids, why_hidden
 from ...verdict.check import (
     DRAIN,
@@ -31,7 +31,7 @@ from .loaded import INSTALL
 SECONDS = 10
 # Where the package nvlsm has it, on all systems (siderolabs/extensions#893).
 NVLSM_PROGRAM = "/opt/nvidia/nvlsm/sbin/nvlsm"
-IMEX_VERSION = re.compile(r"IMEX version is\s*:\s*([0-9][0-9.]*)")
+IMEX_VERSION = lazily(r"IMEX version is\s*:\s*([0-9][0-9.]*)")
 ENABLE = "Run: systemctl unmask nvidia-fabricmanager ; systemctl enable --now nvidia-fabricmanager"
 RESTART = "Run: systemctl restart nvidia-fabricmanager ; its log says why: journalctl -u nvidia-fabricmanager"
 

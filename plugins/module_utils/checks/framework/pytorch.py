@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the framework: the venv and its PyTorch."""
 
-import re
 from typing import Iterable
 
+from ...host.patterns import lazily
 from ...verdict.by_hand import CLUSTER, CONTROLLER, NODE, Hand
 from ...verdict.check import (
     CONTACT_SUPPORT,
@@ -24,7 +24,7 @@ from ...verdict.evidence import Evidence
 from ..confined import hidden_from_programs, kept_away
 from .files import REBUILD
 
-ARCHITECTURE = re.compile(r"(sm|compute)_([0-9]+)([0-9])(a?)")
+ARCHITECTURE = lazily(r"(sm|compute)_([0-9]+)([0-9])(a?)")
 
 
 def imports(readings: Evidence, expected: Evidence) -> Outcome:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of TensorFlow, where it is planned beside PyTorch: it is imported and used, not only installed."""
 
-import re
 from typing import Any
 
+from ...host.patterns import lazily
 from ...readings.software import who_computes
 from ...readings.tensorflow import read_tensorflow
 from ...verdict.check import (
@@ -23,7 +23,7 @@ from ...verdict.reading_sources import by_hand
 from ..standard_readings import LAUNCHER
 from .files import REBUILD
 
-PLACE = re.compile(r"cpu:0|gpu:[0-9]+")
+PLACE = lazily(r"cpu:0|gpu:[0-9]+")
 LIBRARIES = "Run: ansible-playbook site.yml --tags system_cuda,framework,verify"
 BY_HAND_COMMAND = (
     "sudo -u trainer gpu-run -- /opt/gpuwright/venvs/current/bin/python -c "

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of each card's clocks: what programs may use, and whether the card is ready to use it."""
 
-import re
 from typing import Tuple
 
 from ...gpu.nvidia_smi.health import DEPRECATED
+from ...host.patterns import lazily
 from ...verdict.check import (
     PASS,
     QUICK,
@@ -21,8 +21,8 @@ from ..host.tuning import TUNE, tuned_to
 from .cards import card_row
 from .each_card import Judged, card, over_gpus
 
-CLOCKS = re.compile(r"([0-9]{1,6}),([0-9]{1,6})")
-STATE = re.compile(r"P[0-9]{1,2}")
+CLOCKS = lazily(r"([0-9]{1,6}),([0-9]{1,6})")
+STATE = lazily(r"P[0-9]{1,2}")
 HIGHEST = "P0"
 
 

@@ -5,7 +5,6 @@ import json
 from typing import Any, Dict, List, Mapping, Optional
 
 from ...host.bounded import run_bounded
-from ...training.performance import in_use
 from ...verdict.by_hand import MACHINE, Hand
 from ...verdict.check import (
     DEEP,
@@ -72,6 +71,8 @@ def read_dcgm_diag(seen: Seen) -> Optional[Dict[str, Any]]:
         return None
     if not seen.nvidia_smi.get("reachable"):
         raise OSError(f"the driver cannot be queried for whether the GPUs are idle: {seen.nvidia_smi.get('message')}")
+    from ...training.performance import in_use
+
     busy = in_use(seen.nvidia_smi["gpus"])
     if busy:
         return {"level": level, "because": f"not run, since the GPUs are in use: {'; '.join(busy)}", "tests": []}

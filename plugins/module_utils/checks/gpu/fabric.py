@@ -8,6 +8,7 @@ not report it, gives N/A and is left out; an unknown word is UNKNOWN.
 import re
 from typing import Dict, List, Tuple
 
+from ...host.patterns import lazily
 from ...verdict.by_hand import FABRIC, Hand
 from ...verdict.check import (
     CONTACT_SUPPORT,
@@ -28,8 +29,8 @@ from ...verdict.evidence import Evidence
 from .cards import ASK_FIRST, answering_gpus
 from .each_card import Judged, Rule, card
 
-CLUSTER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-CLIQUE = re.compile(r"[0-9]{1,10}")
+CLUSTER = lazily(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+CLIQUE = lazily(r"[0-9]{1,10}")
 DONE = "completed"
 FINE = "success"
 SOURCE = "nvml.h NVML_GPU_FABRIC_HEALTH_MASK_*; NVIDIA's fabric-degraded sample keeps Completed, Success"

@@ -5,6 +5,7 @@ import re
 from typing import Any, Dict, Tuple
 
 from ...gpu.cards import architecture_named
+from ...host.patterns import lazily
 from ...verdict.by_hand import NODE, VENDOR, Hand
 from ...verdict.check import (
     FAIL,
@@ -26,8 +27,8 @@ from ..waivers.acknowledgements import cards_in
 from .cards import ASK_FIRST, answering_gpus
 from .identity import is_vgpu
 
-INFOROM = re.compile(r"[0-9A-Z][0-9A-Z.]{3,30}")
-VERSION = re.compile(r"[0-9A-F]{2}(\.[0-9A-F]{2})+", re.IGNORECASE)
+INFOROM = lazily(r"[0-9A-Z][0-9A-Z.]{3,30}")
+VERSION = lazily(r"[0-9A-F]{2}(\.[0-9A-F]{2})+", re.IGNORECASE)
 # "88.00.48.00.02": four of the five parts name the build.
 PARTS, BUILD_PARTS = 5, 4
 

@@ -7,6 +7,7 @@ from typing import List, Sequence
 from ...gpu.cards import DATA_CENTRE, UNPLACED
 from ...gpu.nvidia_smi.absent import VGPU
 from ...gpu.xid.policy import recovery_row
+from ...host.patterns import lazily
 from ...verdict.by_hand import GUESTS, MACHINE, NODE, Hand
 from ...verdict.check import (
     DRAIN,
@@ -31,8 +32,8 @@ from .cards import ASK_FIRST, answering_gpus, card_row
 from .each_card import Judged, card, over_gpus
 from .repair import RESET_IT
 
-LICENSED = re.compile(r"Licensed\b", re.IGNORECASE)
-UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+LICENSED = lazily(r"Licensed\b", re.IGNORECASE)
+UUID = lazily(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 UNNAMED = "a program without a name"
 
 

@@ -13,7 +13,6 @@ from ...verdict.evidence import Evidence
 from ...verdict.reader import Reader, Seen
 from ...verdict.reading_sources import by_hand
 from ..host.system import in_container
-from .isolation_reading import read_isolation, read_machine
 
 BARE_METAL = "none"
 STRAIGHT = ("off", "identity")
@@ -87,6 +86,8 @@ def acs(readings: Evidence, expected: Evidence) -> Outcome:
 
 def read_own_machine(seen: Seen) -> Any:
     """What the machine is, for cards whose links depend on it."""
+    from .isolation_reading import read_machine
+
     seen.cards()
     return read_machine()
 
@@ -97,10 +98,18 @@ READ_MACHINE = Reader(
     read=read_own_machine,
     source=by_hand("systemd-detect-virt"),
 )
+
+
+def _read_isolation(seen: Seen) -> Any:
+    from .isolation_reading import read_isolation
+
+    return for_root(attempt(read_isolation, seen.root, seen.cards()))
+
+
 READ_ISOLATION = Reader(
     name="isolation",
     level=STANDARD,
-    read=lambda seen: for_root(attempt(read_isolation, seen.root, seen.cards())),
+    read=_read_isolation,
     source=by_hand("lspci -vvv", "lspci -vvv -d 10de: | head ; ls /sys/kernel/iommu_groups"),
 )
 

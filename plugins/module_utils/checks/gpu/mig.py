@@ -4,12 +4,12 @@
 A reboot leaves no MIG device, and on cards after A100 and A30 it ends the mode as well (NVIDIA's MIG User Guide).
 """
 
-import re
 from collections import Counter
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from ...gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS
 from ...host.bounded import run_bounded
+from ...host.patterns import lazily
 from ...verdict.check import DRAIN, FAIL, PASS, QUICK, WARN, Check, Outcome, failed, passed, slots, warned
 from ...verdict.evidence import Evidence, Unreadable
 from ...verdict.expectations import ALL_CARDS
@@ -19,8 +19,8 @@ from ..waivers.acknowledgements import card_of
 from .cards import answering_gpus
 from .each_card import Judged, over_gpus
 
-CARD = re.compile(r"GPU [0-9]+: .*\(UUID: (GPU-[0-9A-Fa-f-]+)\)")
-DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+[0-9]+: \(UUID: (MIG-[^)\s]+)\)")
+CARD = lazily(r"GPU [0-9]+: .*\(UUID: (GPU-[0-9A-Fa-f-]+)\)")
+DEVICE = lazily(r"\s+MIG (\S+)\s+Device\s+[0-9]+: \(UUID: (MIG-[^)\s]+)\)")
 CREATE = "nvidia-smi mig -i {0} -cgi {1} -C"
 DESTROY = "nvidia-smi mig -i {0} -dci ; nvidia-smi mig -i {0} -dgi"
 MODE = "nvidia-smi -i {0} -mig {1}"

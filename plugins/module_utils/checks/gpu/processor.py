@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of each card's place beside a processor: the link to Grace, its page tables, NUMA."""
 
-import re
-
+from ...host.patterns import lazily
 from ...verdict.by_hand import MACHINE, NODE, Hand
 from ...verdict.check import FAIL, PASS, POWER_CYCLE, QUICK, SKIP, WARN, Check, Outcome, passed, slots, unknown, warned
 from ...verdict.evidence import Evidence
 from .each_card import Judged, card
 
-CPU_LIST = re.compile(r"[0-9]+([,-][0-9]+)*")
-GRACE = re.compile(r"\bG[BH][23]00\b")
+CPU_LIST = lazily(r"[0-9]+([,-][0-9]+)*")
+GRACE = lazily(r"\bG[BH][23]00\b")
 
 
 def c2c(gpu: Evidence) -> Judged:

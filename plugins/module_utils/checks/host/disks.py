@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of the disks' health."""
 
+from typing import Any
+
 from ...readings.attempt import attempt, for_root
 from ...readings.disk_names import disk_name
 from ...verdict.by_hand import MACHINE, Hand
@@ -17,9 +19,8 @@ from ...verdict.check import (
     warned,
 )
 from ...verdict.evidence import Evidence
-from ...verdict.reader import Reader
+from ...verdict.reader import Reader, Seen
 from ...verdict.reading_sources import by_hand
-from .disks_reading import read_disks
 from .system import in_container
 
 WORN_PERCENT = 100
@@ -70,10 +71,16 @@ def disks(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(0, 0, f"{len(found)} disks report that they are healthy")
 
 
+def _read_disks(seen: Seen) -> Any:
+    from .disks_reading import read_disks
+
+    return for_root(attempt(read_disks, seen.root))
+
+
 DISKS = Reader(
     name="disks",
     level=STANDARD,
-    read=lambda seen: for_root(attempt(read_disks, seen.root)),
+    read=_read_disks,
     source=by_hand("/sys/block and smartctl", "smartctl --scan ; smartctl --health /dev/sda"),
 )
 

@@ -7,19 +7,19 @@ in a child process, which is left to the kernel if it hangs.
 
 import json
 import os
-import re
 import select
 import signal
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ...host.files import below, resolve
+from ...host.patterns import lazily
 from ...readings.attempt import attempt
 from ...verdict.report import Record
 
 SECONDS = 5
 MOUNTS = "/proc/self/mountinfo"
-ESCAPED = re.compile(r"\\([0-7]{3})")
+ESCAPED = lazily(r"\\([0-7]{3})")
 MIB = 1024 * 1024
 ANSWER_BYTES = 65536
 # What is written there, and the folder; the inventory's folders come from the expectations.

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Pattern, Sequen
 
 from ...host.bounded import Finished, run_bounded
 from ...host.files import below, names_in, read_text
+from ...host.patterns import lazily
 from ...packages.locks import LOCK_LIST, read_version_locks
 
 SECONDS = 60
@@ -20,21 +21,21 @@ ADVISORIES = (
     "dnf", "--cacheonly", "--quiet", "--disableplugin=versionlock", "updateinfo", "list", "--security", "--updates",
 )  # fmt: skip
 # RHSA-2026:0001 Important/Sec. kernel-4.18.0-553.el8_10.x86_64
-ADVISORY = re.compile(r"(\S+)\s+(\S+)/Sec\.\s+(\S+)$")
-NO_CACHE = re.compile(r"[Cc]ache-only enabled but no cache")
+ADVISORY = lazily(r"(\S+)\s+(\S+)/Sec\.\s+(\S+)$")
+NO_CACHE = lazily(r"[Cc]ache-only enabled but no cache")
 # In a pattern of versionlock.list, what follows the package's name: -epoch:version-release.arch, any part a glob.
-VERSION_OF_LOCK = re.compile(r"-(?:[0-9*]+:)?[^-]+-[^-]+$")
+VERSION_OF_LOCK = lazily(r"-(?:[0-9*]+:)?[^-]+-[^-]+$")
 
-DNF_CACHE, DNF_LIST, APT_LIST = "/var/cache/dnf", re.compile(r"^repomd\.xml$"), re.compile(r"_(In)?Release$")
+DNF_CACHE, DNF_LIST, APT_LIST = "/var/cache/dnf", lazily(r"^repomd\.xml$"), lazily(r"_(In)?Release$")
 DPKG, LISTS, PREFERENCES = "/var/lib/dpkg/status", "/var/lib/apt/lists", "/etc/apt/preferences.d"
 UPGRADE = ("apt-get", "--simulate", "--with-new-pkgs")
 FREE = (
     "--ignore-hold", "-o", "Dir::Etc::Preferences=/dev/null", "-o", "Dir::Etc::PreferencesParts=/dev/null", "upgrade",
 )  # fmt: skip
 # Inst openssl [3.0.15-1] (3.0.17-1~deb12u2 Debian-Security:12/stable-security [amd64])
-INSTALLS = re.compile(r"Inst (\S+) \[[^\]]*\] \((\S+) ([^)]*)\)")
+INSTALLS = lazily(r"Inst (\S+) \[[^\]]*\] \((\S+) ([^)]*)\)")
 # A preference for a version keeps the package there; one for an origin or a release only says from where it comes.
-PINNED = re.compile(r"^Pin:\s*version\s", re.MULTILINE)
+PINNED = lazily(r"^Pin:\s*version\s", re.MULTILINE)
 HELD = b"Status: hold "
 
 # run_bounded, or a replacement for it.

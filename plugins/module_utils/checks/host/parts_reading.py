@@ -8,13 +8,14 @@ import re
 from typing import Any, Dict, List
 
 from ...host.files import exists, names_in, read_int
+from ...host.patterns import lazily
 from ...readings.links import read_infiniband
 
 BLOCK, NET = "/sys/block", "/sys/class/net"
 SECTOR_BYTES = 512
 # No disks of their own: loop devices, memory, volumes over disks, drives for media, the hidden paths of one NVMe disk,
 # and areas of a flash card.
-NO_DISK = re.compile(r"(?:loop|ram|zram|dm-|md|sr|fd|nbd|rbd|drbd|bcache)\d*|nvme\d+c\d+n\d+|mmcblk\d+(?:boot|rpmb)\d*")
+NO_DISK = lazily(r"(?:loop|ram|zram|dm-|md|sr|fd|nbd|rbd|drbd|bcache)\d*|nvme\d+c\d+n\d+|mmcblk\d+(?:boot|rpmb)\d*")
 ETHERNET = 1
 
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of what dnf or apt makes of all its files: the repositories that the node relies on are as the plan wants."""
 
-from typing import List, Tuple
+from typing import Any, List, Tuple
 
 from ...readings.attempt import attempt, for_root
 from ...verdict.by_hand import NODE, Hand
 from ...verdict.check import DRAIN, FAIL, QUICK, STANDARD, Check, Outcome, failed, passed, skipped, warned
 from ...verdict.evidence import Evidence
-from ...verdict.reader import Reader
+from ...verdict.expectations import REPOSITORIES as NAME
+from ...verdict.reader import Reader, Seen
 from ...verdict.reading_sources import Source
-from .repositories_reading import NAME, read_repositories, read_repository_files
 
 FILES = "repository_files"
 MANAGERS = ("dnf", "apt")
@@ -75,16 +75,33 @@ SOURCE = Source(
     "Run: dnf repolist -v --disablerepo='*' || apt-get indextargets --no-release-info ; "
     "fix what it reports, then run gpu-doctor again as root.",
 )
+
+
+def _read_repository_files(seen: Seen) -> Any:
+    # It costs level quick a tenth of its time, so only where there is something to compare.
+    if not seen.expectations.get(NAME):
+        return None
+    from .repositories_reading import read_repository_files
+
+    return for_root(attempt(read_repository_files, seen.root, seen.expectations, seen.probe))
+
+
+def _read_repositories(seen: Seen) -> Any:
+    from .repositories_reading import read_repositories
+
+    return for_root(attempt(read_repositories, seen.root, seen.expectations, seen.probe))
+
+
 REPOSITORIES = Reader(
     name=NAME,
     level=STANDARD,
-    read=lambda seen: for_root(attempt(read_repositories, seen.root, seen.expectations, seen.probe)),
+    read=_read_repositories,
     source=SOURCE,
 )
 REPOSITORY_FILES = Reader(
     name=FILES,
     level=QUICK,
-    read=lambda seen: for_root(attempt(read_repository_files, seen.root, seen.expectations, seen.probe)),
+    read=_read_repository_files,
     source=Source("dnf's or apt's files, and the last report", SOURCE.look),
 )
 

@@ -17,9 +17,9 @@ from ...sources import apt_files, ask_apt, ask_dnf, dnf_files
 from ...sources.effective import Difference, of_apt, of_dnf, of_others, unsigned_of_apt, unsigned_of_dnf
 from ...sources.others import Known, apt_others, dnf_others
 from ...sources.relied import Relied, is_relied, is_written, relied_of
+from ...verdict.expectations import REPOSITORIES as NAME
 from ...verdict.report import REPORT_PATH, read_json
 
-NAME = "repositories"
 RunProgram = Callable[..., Finished]
 # Nothing is taken over here, so nothing has to be put back.
 NOTHING_KNOWN = Known({}, lambda path: "")

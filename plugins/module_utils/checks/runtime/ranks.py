@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the ranks that run at this moment are placed."""
 
-from typing import Set
+from typing import Any, Set
 
 from ...launch.running.processes import set_of
 from ...launch.running.rule import FAR_MIB, FAR_SHARE, RunningRank, findings
 from ...verdict.check import STANDARD, WARN, Check, Outcome, passed, skipped, warned
 from ...verdict.evidence import Evidence, Unreadable
-from ...verdict.reader import Reader
+from ...verdict.reader import Reader, Seen
 from ...verdict.reading_sources import by_hand
-from .ranks_reading import read_running
 
 
 def placement(readings: Evidence, expected: Evidence) -> Outcome:
@@ -45,10 +44,16 @@ def _cpus(row: Evidence, name: str) -> Set[int]:
         raise Unreadable(f"{row.name}.{name} is not a list of CPUs: {error}", f"{row.name}.{name}")
 
 
+def _read_ranks(seen: Seen) -> Any:
+    from .ranks_reading import read_running
+
+    return read_running(seen.root, seen.nvidia_smi)
+
+
 READ_RANKS = Reader(
     name="ranks",
     level=STANDARD,
-    read=lambda seen: read_running(seen.root, seen.nvidia_smi),
+    read=_read_ranks,
     source=by_hand("/proc and who computes on which GPU", "gpu-run --check ; nvidia-smi"),
     scanned=False,
 )

@@ -135,7 +135,7 @@ def _refused(program: Program, own_ids: Iterable[str]) -> Optional[Dict[str, Any
 def _answer_of(path: str) -> Dict[str, Any]:
     """In a child of its own: what one program says."""
     # Only here, since it takes as long to load as the answer of a small program.
-    from ...host.leaving_none import run_leaving_none
+    from .leaving_none import run_leaving_none
 
     done = run_leaving_none([path], SECONDS, LIMIT_BYTES)
     if done["timed_out"]:

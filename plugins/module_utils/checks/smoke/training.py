@@ -2,10 +2,10 @@
 """The check of the smoke test: a short real training in full and in mixed precision on every GPU."""
 
 import functools
-import re
 from typing import Optional, Sequence
 
 from ...gpu import floors
+from ...host.patterns import lazily
 from ...verdict.by_hand import FAST, MACHINE, NODE, Hand
 from ...verdict.check import (
     DRAIN,
@@ -31,9 +31,9 @@ from ...verdict.report import Record, age_words
 BUSY = "the smoke test was not run, since the GPUs were in use: {}"
 CHECK_MODE = "check mode runs no smoke test"
 # What the trainer and training/smoke.py say of a problem; a record of an earlier release says nothing.
-CODE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+CODE = lazily(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 FAILED, WRONG, NO_GPU = "failed", "wrong-result", "no-gpu"
-SERVICE = re.compile(r"[A-Za-z0-9@:._-]+\.service")
+SERVICE = lazily(r"[A-Za-z0-9@:._-]+\.service")
 
 
 def smoke_record(result: Optional[Record]) -> Record:

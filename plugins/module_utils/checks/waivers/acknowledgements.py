@@ -7,9 +7,9 @@ the kernel's log, and null for a check; `cards` are the PCI addresses in `messag
 """
 
 import datetime
-import re
 from typing import Any, Dict, List
 
+from ...host.patterns import lazily
 from ...verdict.kept_file import damaged, read_kept, write_kept
 from ...verdict.report import TIME_FORMAT, age_seconds
 
@@ -21,10 +21,10 @@ LONGEST_MESSAGE = 2000
 LONGEST_DAYS = 90
 DEFAULT_FOR = "7d"
 SECONDS = {"m": 60, "h": 3600, "d": 86400}
-DURATION = re.compile(r"([1-9][0-9]{0,5})([mhd])")
+DURATION = lazily(r"([1-9][0-9]{0,5})([mhd])")
 # A check ("gpu.sram"), or an event of the kernel's log ("kernel.xid:48@0000:3b:00", "kernel.lockups:lockup").
-ID = re.compile(r"[a-z_]+(?:\.[a-z0-9_]+)*(?::[a-z0-9_]{1,64})?(?:@[A-Za-z0-9:._/-]{1,80})?")
-CARD = re.compile(
+ID = lazily(r"[a-z_]+(?:\.[a-z0-9_]+)*(?::[a-z0-9_]{1,64})?(?:@[A-Za-z0-9:._/-]{1,80})?")
+CARD = lazily(
     r"(?<![0-9a-fA-F])(?<![0-9a-fA-F]:)[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
     r"(?![0-9a-fA-F]|:[0-9a-fA-F])"
 )

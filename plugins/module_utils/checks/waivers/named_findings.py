@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a name means on this node now: the findings that `gpu-doctor --acknowledge` would record."""
 
-import difflib
 from typing import Dict, Iterable, List, Optional
 
 from ...verdict.check import FAIL, UNKNOWN, Check, judge
@@ -94,10 +93,17 @@ def check_named(name: str, readings: Record = NOTHING) -> Optional[Check]:
     known = [*CHECKS, *site_rows(readings)]
     check = next((check for check in known if check.id == name), None)
     if check is None and not name.startswith(KERNEL):
-        near = difflib.get_close_matches(name, [check.id for check in known], 1)
+        near = _near(name, [check.id for check in known])
         words = f"did you mean {near[0]}?" if near else "gpu-doctor lists the checks that FAIL"
         raise Refused(f"there is no check {name!r}: {words}")
     return check
+
+
+def _near(name: str, names: List[str]) -> List[str]:
+    # Only a wrong name needs it, and it takes as long to load as a check.
+    import difflib
+
+    return difflib.get_close_matches(name, names, 1)
 
 
 def _no_such_event(name: str, readings: Record, opened: Iterable[Failing]) -> str:
@@ -106,6 +112,6 @@ def _no_such_event(name: str, readings: Record, opened: Iterable[Failing]) -> st
         return f"{name} is in the kernel's log but is not a FAIL: there is nothing to acknowledge"
     there = sorted({found.id for found in opened})
     what = f"events that FAIL: {', '.join(there)}" if there else "it shows no event that FAILs"
-    near = difflib.get_close_matches(name, there + [check.id for check in CHECKS], 1)
+    near = _near(name, there + [check.id for check in CHECKS])
     meant = f"; did you mean {near[0]}?" if near else ""
     return f"the kernel's log of this boot does not show {name!r}: {what}{meant}"

@@ -4,6 +4,7 @@
 import re
 from typing import Any, Dict, List, Set
 
+from ...host.patterns import lazily
 from ...verdict.check import REMEDIES
 from ...verdict.report import Record, printable
 from . import acknowledgements
@@ -12,10 +13,10 @@ from .acknowledgements import CARD, Entry, cards_in
 # Units of measured values, which always vary a little. Everything else is counted, and one more makes a difference.
 MEASURED = ("C", "W", "MHz", "MiB", "GB/s", "TFLOP/s", "GT/s", "x")
 NOISE = 0.05
-NUMBER = re.compile(r"(?<![\w.:/-])[0-9]+(?:\.[0-9]+)?(?![\w:]|\.[0-9])")
+NUMBER = lazily(r"(?<![\w.:/-])[0-9]+(?:\.[0-9]+)?(?![\w:]|\.[0-9])")
 # Numbers that are names: "GPU 3" and "link 2" are places, not amounts.
-NUMBERED = re.compile(r"\b(?:GPU|link|card|port|node|device|rank|slot)s?\s+[0-9]+", re.IGNORECASE)
-WORD = re.compile(r"[^\s,;:()'\"]*[A-Za-z][^\s,;:()'\"]*")
+NUMBERED = lazily(r"\b(?:GPU|link|card|port|node|device|rank|slot)s?\s+[0-9]+", re.IGNORECASE)
+WORD = lazily(r"[^\s,;:()'\"]*[A-Za-z][^\s,;:()'\"]*")
 
 
 def why_not_covered(entry: Entry, record: Record) -> str:

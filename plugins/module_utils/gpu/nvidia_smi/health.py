@@ -4,10 +4,10 @@
 As in all these readers, None means "this card or driver has no such thing", UNKNOWN "nothing says what it is".
 """
 
-import re
 from typing import Any, Dict, List, Optional
 from xml.etree.ElementTree import Element
 
+from ...host.patterns import lazily
 from .absent import (
     Card,
     believed,
@@ -26,14 +26,14 @@ from .values import (
     read_text,
 )
 
-WIDTH = re.compile(r"([0-9]{1,2})x$")
+WIDTH = lazily(r"([0-9]{1,2})x$")
 # Written in place of values that a newer driver no longer reports for any card.
 GONE = "functionality has been deprecated"
 DEPRECATED = "deprecated"
 # Where drivers write power limits; from 610 on, those of the GPU are one element deeper.
 POWER_BLOCKS = ("gpu_power_readings", "gpu_power_readings/gpu_ceiling_power_limit", "power_readings")
 # gpu_temp_tlimit; a newer name has other underscores or says margin. Limits of the range have more words behind.
-MARGIN = re.compile(r"(?:gpu_)?(?:temp_)?(?:t_?limit|temperature_margin|temp_margin|margin)(?:_temp)?$")
+MARGIN = lazily(r"(?:gpu_)?(?:temp_)?(?:t_?limit|temperature_margin|temp_margin|margin)(?:_temp)?$")
 COUNTERS = "clocks_event_reasons_counters/clocks_event_reasons_counters_"
 
 

@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional, Union
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+from ...host.patterns import lazily
 from ..devices import ARCHITECTURES, describe_device
 from .absent import Card, believed
 from .health import read_health, read_warnings, watts
@@ -33,8 +34,8 @@ ROOT_TAG = "nvidia_smi_log"
 
 
 # From 610 on, a renamed value has a note after it or in a comment next to it.
-DEPRECATION = re.compile(r" ?\[Deprecated.*", re.IGNORECASE | re.DOTALL)
-COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+DEPRECATION = lazily(r" ?\[Deprecated.*", re.IGNORECASE | re.DOTALL)
+COMMENT = lazily(r"<!--.*?-->", re.DOTALL)
 
 
 class UnreadableXml(Exception):

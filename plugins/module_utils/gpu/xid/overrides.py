@@ -19,6 +19,7 @@ import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ...host.files import read_text
+from ...host.patterns import lazily
 from ...verdict.check import REMEDIES
 from .table import CLASSES, FAIL, GPU_LOST
 
@@ -28,14 +29,14 @@ FIELDS = ("class", "action", "remedy", "reason")
 NEEDED = ("class", "reason")
 HIGHEST = {"xid": 999, "sxid": 99999}
 LONGEST_FILE = 256 * 1024
-CODE = re.compile(r"[1-9][0-9]{0,5}")
-KEY = re.compile(r"""("(?:[^"\\])*"|'[^']*'|[A-Za-z_][A-Za-z0-9_]*|[1-9][0-9]*)\s*:(?: +(.*)|)""")
-DOUBLE = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
-SINGLE = re.compile(r"'((?:[^']|'')*)'")
+CODE = lazily(r"[1-9][0-9]{0,5}")
+KEY = lazily(r"""("(?:[^"\\])*"|'[^']*'|[A-Za-z_][A-Za-z0-9_]*|[1-9][0-9]*)\s*:(?: +(.*)|)""")
+DOUBLE = lazily(r'"((?:[^"\\]|\\["\\])*)"')
+SINGLE = lazily(r"'((?:[^']|'')*)'")
 # A plain text begins with a letter and has no YAML mark in it; words that YAML would not read as text need quotes.
-PLAIN = re.compile(r"[A-Za-z](?:[^#:]|:(?=[^\s])|(?<=[^\s])#)*")
-NO_TEXT = re.compile(r"(?:y|n|yes|no|on|off|true|false|null)", re.IGNORECASE)
-COMMENT = re.compile(r"(?:\s+#.*)?")
+PLAIN = lazily(r"[A-Za-z](?:[^#:]|:(?=[^\s])|(?<=[^\s])#)*")
+NO_TEXT = lazily(r"(?:y|n|yes|no|on|off|true|false|null)", re.IGNORECASE)
+COMMENT = lazily(r"(?:\s+#.*)?")
 
 
 class Entry(NamedTuple):

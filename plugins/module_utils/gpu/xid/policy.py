@@ -4,6 +4,7 @@
 import re
 from typing import Any, Dict, NamedTuple, Sequence, Tuple
 
+from ...host.patterns import lazily
 from ...verdict.check import RESET
 from .sxid_table import NOT_FATAL as NOT_FATAL_SXID
 from .sxid_table import SWITCH, SXID
@@ -26,21 +27,21 @@ UNKNOWN_XID = Row(WARN, "not in the catalogue of this version", "", WATCH, "")
 UNKNOWN_FATAL = Row(
     FAIL, "not in the catalogue of this version, and its text says that it is fatal", RESET, RESET_GPU, ""
 )
-FATAL_TEXT = re.compile(
+FATAL_TEXT = lazily(
     r"(?<!non)(?<!non-)(?<!non )\bfatal\b|\btime(?:d )?out\b.*\bGSP\b|\bGSP\b.*\btime(?:d )?out\b", re.IGNORECASE
 )
 # A program's name has at most 15 bytes, and may hold commas and any words.
-PROGRAM = re.compile(r"\bname=[\s\S]{1,15}, ")
+PROGRAM = lazily(r"\bname=[\s\S]{1,15}, ")
 # Xid 45 of newer drivers names the error after which a program's work was removed.
-CAUSED_BY = re.compile(r"\bcaused by previous Xid ([0-9]{1,4})\b")
+CAUSED_BY = lazily(r"\bcaused by previous Xid ([0-9]{1,4})\b")
 UNKNOWN_SXID = Row(WARN, "error of an NVSwitch that is not in this version's list", "", SWITCH, "")
 # "changed from 0x0 (None) to 0x2 (Node Reboot Required)"; newer drivers write (OS Reboot) and (PF FLR).
-WANTED = re.compile(r"\bchanged\b.*\bto (?:0x[0-9a-f]+ )?\(?([A-Za-z][A-Za-z0-9 ]*)\)?", re.IGNORECASE)
-NOT_FATAL = re.compile(r"\bnon-?fatal\b", re.IGNORECASE)
-FATAL_WORD = re.compile(r"\bfatal\b", re.IGNORECASE)
+WANTED = lazily(r"\bchanged\b.*\bto (?:0x[0-9a-f]+ )?\(?([A-Za-z][A-Za-z0-9 ]*)\)?", re.IGNORECASE)
+NOT_FATAL = lazily(r"\bnon-?fatal\b", re.IGNORECASE)
+FATAL_WORD = lazily(r"\bfatal\b", re.IGNORECASE)
 # The second line of an SXid carries the severity as a number; 1 is fatal.
-SEVERITY_NUMBER = re.compile(r"\bSeverity ([0-9]+)\b")
-LOST_WORDS = re.compile(r"fallen off the bus", re.IGNORECASE)
+SEVERITY_NUMBER = lazily(r"\bSeverity ([0-9]+)\b")
+LOST_WORDS = lazily(r"fallen off the bus", re.IGNORECASE)
 
 
 # Address to use for an event whose line names none.

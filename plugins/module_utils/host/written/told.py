@@ -8,14 +8,16 @@ terminal would obey is taken out, and a text has a greatest length.
 import re
 from typing import Any, Callable, Match, Pattern, Tuple
 
+from ..patterns import lazily
+
 LONGEST = 4000
 MASKED = "***"
 # A login whose password has an unencoded "/", "?" or "#" extends beyond the part that is formally the host.
 SCHEME_LEAD = r"(?P<lead>\b[A-Za-z][A-Za-z0-9+.-]{0,15}://)(?P<value>[^\s/@:\"'<>]{0,200}:"
-RAW_LOGIN = re.compile(SCHEME_LEAD + r"(?!\d*(?:/|$))[^\s\"'<>]{0,500})(?=@)")
+RAW_LOGIN = lazily(SCHEME_LEAD + r"(?!\d*(?:/|$))[^\s\"'<>]{0,500})(?=@)")
 # One that begins as a port does, in front of what is a host.
-PORT_LOGIN = re.compile(SCHEME_LEAD + r"\d{0,10}/[^\s\"'<>]{0,500})(?=@[\w-]{1,64}[.:/])")
-LOGIN = re.compile(r"(?P<lead>\b[A-Za-z][A-Za-z0-9+.-]{0,15}://)(?P<value>[^\s/?#\"'<>]{1,700})(?=@)")
+PORT_LOGIN = lazily(SCHEME_LEAD + r"\d{0,10}/[^\s\"'<>]{0,500})(?=@[\w-]{1,64}[.:/])")
+LOGIN = lazily(r"(?P<lead>\b[A-Za-z][A-Za-z0-9+.-]{0,15}://)(?P<value>[^\s/?#\"'<>]{1,700})(?=@)")
 WORDS = (
     r"(?:pass(?:word|wd|phrase|code)|pwd|secret|token|credentials?|authorization|(?:set-)?cookie|signature"
     r"|(?:api|access|secret|private|encryption|shared|account|auth|license|signing|session|master)[_-]?key)"
@@ -25,7 +27,7 @@ QUOTED = r"\"(?:[^\"\\\n]|\\.){1,4000}\"|'(?:[^'\\\n]|\\.){1,4000}'"
 VALUE = r"(?P<value>" + QUOTED + r"|(?!(?:\\?[\"'])|\*{3})[^\s\"'<>&;\\]{1,4000})"
 SCHEME = r"(?:(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey)\s+)?"
 # Keys of PEM files, as a whole.
-PEM = re.compile(r"(?P<lead>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?P<value>.{1,20000}?)(?=-----END|\Z)", re.DOTALL)
+PEM = lazily(r"(?P<lead>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?P<value>.{1,20000}?)(?=-----END|\Z)", re.DOTALL)
 # What stands in a line, in lower case, that a pattern can find something in.
 NAMES = ("pass", "pwd", "secret", "token", "credential", "authorization", "cookie", "signature", "key")
 FORMS = (
@@ -39,7 +41,7 @@ SECRETS: Tuple[Tuple[Tuple[str, ...], Pattern], ...] = (
     # key=value, key: value, "key": "value", 'key': 'value', <key>value, in any case, with other words around the key.
     (
         NAMES,
-        re.compile(
+        lazily(
             r"(?P<lead>"
             + WORDS
             + r"(?:_?(?:hash|value|text|in|out))?[0-9]{0,2}\\?[\"']?\s{0,20}(?:=>|:=|=|:(?!//)|>)\s{0,20}(?:\\[\"'])?"
@@ -52,39 +54,39 @@ SECRETS: Tuple[Tuple[Tuple[str, ...], Pattern], ...] = (
     # Short words that mean other things elsewhere: only with an equals sign.
     (
         ("pass=", "pw=", "sig=", "auth=", "chap="),
-        re.compile(
+        lazily(
             r"(?P<lead>(?<![A-Za-z])(?:[A-Za-z0-9]{1,40}_)?(?:pass|pw|sig|auth|chap)=)(?![0-9]{1,9}(?:\s|$))" + VALUE,
             re.IGNORECASE,
         ),
     ),
     (
         ("bearer", "basic", "negotiate", "apikey"),
-        re.compile(
+        lazily(
             r"(?P<lead>\b(?:Bearer|Basic|Negotiate|ApiKey)\s+)(?P<value>[A-Za-z0-9+/_.~-]{8,4000}={0,2})", re.IGNORECASE
         ),
     ),
     # Options of programs.
     (
         NAMES,
-        re.compile(
+        lazily(
             r"(?P<lead>--?(?:[A-Za-z0-9]{1,30}-){0,4}" + WORDS + r"(?:-[a-z]{1,20})?[ =]\s{0,20})" + VALUE,
             re.IGNORECASE,
         ),
     ),
     (
         ("-u", "--user", "--proxy-user"),
-        re.compile(
+        lazily(
             r"(?P<lead>(?:^|\s)(?:-u|--user|--proxy-user|-U)[ =]?\"?'?)(?P<value>[^\s:\"']{1,100}:[^\s\"']{1,4000})"
         ),
     ),
-    (("sshpass",), re.compile(r"(?P<lead>\bsshpass\s+-p\s{0,5})" + VALUE)),
+    (("sshpass",), lazily(r"(?P<lead>\bsshpass\s+-p\s{0,5})" + VALUE)),
     # netrc(5).
-    (("login",), re.compile(r"(?P<lead>\blogin\s+\S{1,200}\s+password\s+)" + VALUE)),
+    (("login",), lazily(r"(?P<lead>\blogin\s+\S{1,200}\s+password\s+)" + VALUE)),
     # An iSCSI root of dracut.cmdline(7), and a login in front of a host that has no scheme.
-    (("iscsi:",), re.compile(r"(?P<lead>\biscsi:)(?P<value>[^\s@]{1,400})(?=@)", re.IGNORECASE)),
+    (("iscsi:",), lazily(r"(?P<lead>\biscsi:)(?P<value>[^\s@]{1,400})(?=@)", re.IGNORECASE)),
     (
         ("@",),
-        re.compile(
+        lazily(
             r"(?P<lead>(?<![\w.:/@+-]))(?P<value>[A-Za-z_][\w.+-]{0,63}:[^\s:@/\"'<>]{1,200})(?=@(?:[A-Za-z][\w-]*(?:\.[\w-]+)*|"
             r"(?:[0-9]{1,3}\.){3}[0-9]{1,3})(?![\w:]*:[0-9A-Fa-f]{2}\b))"
         ),
@@ -93,7 +95,7 @@ SECRETS: Tuple[Tuple[Tuple[str, ...], Pattern], ...] = (
     # tokens; hashes of crypt(5).
     (
         FORMS,
-        re.compile(
+        lazily(
             r"(?P<lead>(?<![A-Za-z0-9]))(?P<value>gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_\w{20,255}|glpat-[\w-]{16,255}"
             r"|hf_[A-Za-z0-9]{16,255}"
             r"|sk-[A-Za-z0-9_-]{16,255}|xox[abeprs]-[A-Za-z0-9-]{10,255}|A(?:KIA|SIA)[0-9A-Z]{16}|AIza[\w-]{30,60}|nvapi-[\w-]{16,255}"
@@ -102,9 +104,9 @@ SECRETS: Tuple[Tuple[Tuple[str, ...], Pattern], ...] = (
         ),
     ),
 )
-KEY = re.compile(r"(?:^|[^A-Za-z])?" + WORDS + r"(?:_?hash)?[0-9]{0,2}$", re.IGNORECASE)
+KEY = lazily(r"(?:^|[^A-Za-z])?" + WORDS + r"(?:_?hash)?[0-9]{0,2}$", re.IGNORECASE)
 # Marks that turn the direction of a line, or that nobody sees.
-INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]")
+INVISIBLE = lazily("[\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]")
 
 
 # What a reading says of a password, which is none itself.

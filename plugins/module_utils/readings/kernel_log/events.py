@@ -7,11 +7,11 @@ only after the node was off. Anything after that opens a new event.
 """
 
 import collections
-import re
 from typing import Any, Callable, Dict, Hashable, List, Optional, Sequence
 
 from ...gpu.xid.policy import reload_repairs, variant, wanted_action
 from ...gpu.xid.table import GPU_LOST, RECOVERY_ACTION_CHANGED
+from ...host.patterns import lazily
 from .hardware_records import HardwareRecords
 from .places import address, place, printable
 from .programs import begins_with_a_name
@@ -21,13 +21,13 @@ from .rows_start import BEGUN_AGAIN, RESET_ROWS
 from .table import row_of
 
 ADDRESS = r"\((?:PCI:)?((?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?[^)]*\)"
-XID = re.compile(r"NVRM: Xid\b(?: *" + ADDRESS + r": *([0-9]{1,6})\b)?")
-SXID = re.compile(r"nvidia-nvswitch\S*: SXid\b(?: *" + ADDRESS + r": *([0-9]{1,6})\b)?")
+XID = lazily(r"NVRM: Xid\b(?: *" + ADDRESS + r": *([0-9]{1,6})\b)?")
+SXID = lazily(r"nvidia-nvswitch\S*: SXid\b(?: *" + ADDRESS + r": *([0-9]{1,6})\b)?")
 # The second and third lines about one SXid.
-SXID_DETAIL = re.compile(r"nvidia-nvswitch\S*: SXid [^)]*\): *[0-9]+, *(?:Severity [0-9]+ |Data \{)")
+SXID_DETAIL = lazily(r"nvidia-nvswitch\S*: SXid [^)]*\): *[0-9]+, *(?:Severity [0-9]+ |Data \{)")
 LOAD_BEGINS = "nvidia-nvlink: Nvlink Core is being initialized"
 LOADED = "NVRM: loading NVIDIA UNIX"
-RESET_DONE = re.compile(r"(?:nvidia|vfio-pci|pci) ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]: reset done")
+RESET_DONE = lazily(r"(?:nvidia|vfio-pci|pci) ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]: reset done")
 # Messages that something works again: (kinds of findings that each closes, where its device is named, words).
 WORKS_AGAIN = (
     (("nvme",), r"nvme (nvme[0-9]+): [0-9]+/[0-9]+/[0-9]+ default/read/poll queues", "the controller answered again"),
@@ -43,15 +43,15 @@ WORKS_AGAIN = (
         "the server answered again",
     ),
 )
-WORKS = [(kinds, re.compile(pattern), words) for kinds, pattern, words in WORKS_AGAIN]
+WORKS = [(kinds, lazily(pattern), words) for kinds, pattern, words in WORKS_AGAIN]
 # The driver breaks this sentence after the address, into two or three separate lines.
-BROKEN_SENTENCE = re.compile(
+BROKEN_SENTENCE = lazily(
     r"NVRM: (?:(?:The NVIDIA GPU|GPU at) (?:PCI:)?[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}"
     r"|The NVIDIA .{1,80} installed in this system is$)"
 )
 FURTHER_LINES = 3
 # The kernel's first words, in their whole form: a program's name is at most 15 bytes long, and other words follow it.
-FIRST_WORDS = re.compile(r"Linux version [0-9]+\.[0-9]+\S* \([^()@\s]*@[^()\s]*\)(?: \(|$)")
+FIRST_WORDS = lazily(r"Linux version [0-9]+\.[0-9]+\S* \([^()@\s]*@[^()\s]*\)(?: \(|$)")
 # Far above the number of codes times GPUs; a log with more different errors counts as not read to its end.
 MOST_EVENTS = 1000
 # A card that did not start is reported while the driver loads, some seconds before it says that it has loaded.

@@ -13,6 +13,8 @@ drivers/edac/edac_mc.c, skx_common.c; bit 61: Intel SDM volume 3B, 16.3.2.2; AMD
 import re
 from typing import Any, Callable, Dict, Optional, Tuple
 
+from ...host.patterns import lazily
+
 UNCORRECTED = "hardware"
 CORRECTED = "hardware_corrected"
 UNDECIDED = "hardware_undecided"
@@ -21,8 +23,8 @@ BEFORE = "hardware_before"
 HARMLESS = ""
 WORST_FIRST = (UNCORRECTED, CORRECTED, HARMLESS)
 
-LINE = re.compile(r"(?:\w+: )?(?:\{([0-9]+)\})?\[Hardware Error\]: *(.*)", re.S)
-EDAC = re.compile(r"EDAC ([A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+)?): *(.*)", re.S)
+LINE = lazily(r"(?:\w+: )?(?:\{([0-9]+)\})?\[Hardware Error\]: *(.*)", re.S)
+EDAC = lazily(r"EDAC ([A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+)?): *(.*)", re.S)
 PREVIOUS_BOOT = "BERT: Error records from previous boot"
 SEVERITY = {
     "fatal": UNCORRECTED,
@@ -32,23 +34,23 @@ SEVERITY = {
     "info": HARMLESS,
     "informational": HARMLESS,
 }
-FIRMWARE = re.compile(r"(?:event severity|Error [0-9]+, type|section: [0-9]+, severity): *(\w+)")
+FIRMWARE = lazily(r"(?:event severity|Error [0-9]+, type|section: [0-9]+, severity): *(\w+)")
 FIRST_LINES = (
-    (re.compile(r"Corrected error, no action required"), CORRECTED),
-    (re.compile(r"(?:System )?[Ff]atal error|Uncorrected,|Deferred error|Uncorrected error"), UNCORRECTED),
-    (re.compile(r"It has been corrected by h/w"), CORRECTED),
-    (re.compile(r"Machine check: |Fatal machine check|Fatal Machine check|Some CPUs didn't answer"), UNCORRECTED),
+    (lazily(r"Corrected error, no action required"), CORRECTED),
+    (lazily(r"(?:System )?[Ff]atal error|Uncorrected,|Deferred error|Uncorrected error"), UNCORRECTED),
+    (lazily(r"It has been corrected by h/w"), CORRECTED),
+    (lazily(r"Machine check: |Fatal machine check|Fatal Machine check|Some CPUs didn't answer"), UNCORRECTED),
 )
-HEADS = re.compile(
+HEADS = lazily(
     r"Hardware error from APEI|Machine check events logged|CPU ?[0-9]+: Machine Check|HANDLING (?:MCE|IBECC) MEMORY"
 )
-FLAGS = re.compile(r"STATUS\[([^\]]*)\]")
-STATUS = re.compile(r"Machine Check(?: Event| Exception)?: *\S+ Bank [0-9]+: *(?:0x)?([0-9a-fA-F]{9,16})\b")
+FLAGS = lazily(r"STATUS\[([^\]]*)\]")
+STATUS = lazily(r"Machine Check(?: Event| Exception)?: *\S+ Bank [0-9]+: *(?:0x)?([0-9a-fA-F]{9,16})\b")
 UNCORRECTED_BIT = 1 << 61
-COUNTED = re.compile(r"([0-9]+) (CE|UE)\b|(CE|UE)(?::| (?:page|row|-|error|on ))")
+COUNTED = lazily(r"([0-9]+) (CE|UE)\b|(CE|UE)(?::| (?:page|row|-|error|on ))")
 WEAK = (
-    (re.compile(r"\b[Uu]ncorrect(?:ed|able)\b|\b[Ff]atal\b"), UNCORRECTED),
-    (re.compile(r"\b[Cc]orrect(?:ed|able)\b"), CORRECTED),
+    (lazily(r"\b[Uu]ncorrect(?:ed|able)\b|\b[Ff]atal\b"), UNCORRECTED),
+    (lazily(r"\b[Cc]orrect(?:ed|able)\b"), CORRECTED),
 )
 # The lines of one event come together.
 GROUP_SECONDS = 2

@@ -5,12 +5,12 @@ The log comes from journald (only what the kernel itself wrote, only this boot) 
 kernel's buffer. Both are read as records. What cannot be read raises OSError; an empty log counts as unreadable.
 """
 
-import re
 import time
 from typing import Any, Dict, Iterable, Iterator, NamedTuple, Optional, Tuple
 
 from ...host.bounded import run_bounded
 from ...host.files import below, exists, read_text
+from ...host.patterns import lazily
 from .events import KernelEvents
 from .position import BOOT_ID_PATH, Position, keep_position, read_position
 from .records import JOURNALD, KERNEL, MICROSECONDS, OTHER, Line, journal_record, read_kmsg
@@ -30,7 +30,7 @@ JOURNAL = (
 ALL_FIELDS = [word for word in JOURNAL if word != FIELDS]
 KMSG_PATH = "/dev/kmsg"
 MOMENT = 0.2
-CURSOR_OF = re.compile(r'"__CURSOR" ?: ?"([A-Za-z0-9=;._-]{1,400})"')
+CURSOR_OF = lazily(r'"__CURSOR" ?: ?"([A-Za-z0-9=;._-]{1,400})"')
 # For lines that stand in no record.
 UNREADABLE = Line("", OTHER)
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which device a kernel log message is about, and its text as a report may show it."""
 
-import re
 from typing import Optional
 
+from ...host.patterns import lazily
 from .rows import BOOT, Row
 
-PCI = re.compile(r"\b([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\b")
-SHORT_PCI = re.compile(r"(?:\[|device=)(?:0x)?([0-9a-fA-F]{2}):(?:0x)?([0-9a-fA-F]{2})\.[0-7]")
-DISK = re.compile(r"\b(nvme[0-9]+(?:n[0-9]+(?:p[0-9]+)?)?)\b|\bdev(?:ice)? ([A-Za-z0-9_/-]+)|\(([A-Za-z0-9_/-]+)\)")
-SERVER = re.compile(
+PCI = lazily(r"\b([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\b")
+SHORT_PCI = lazily(r"(?:\[|device=)(?:0x)?([0-9a-fA-F]{2}):(?:0x)?([0-9a-fA-F]{2})\.[0-7]")
+DISK = lazily(r"\b(nvme[0-9]+(?:n[0-9]+(?:p[0-9]+)?)?)\b|\bdev(?:ice)? ([A-Za-z0-9_/-]+)|\(([A-Za-z0-9_/-]+)\)")
+SERVER = lazily(
     r"server (\S+) not responding|ceph: (mds[0-9]+)|CIFS: (?:VFS: )?\\*(\S+) has not|Connection to (\S+) \(at"
     r"|evicted by ([^\s;]+)"
 )

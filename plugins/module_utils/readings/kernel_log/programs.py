@@ -9,7 +9,7 @@ Sources: arch/*/mm/fault.c, arch/x86/kernel (traps.c, signal.c), kernel/signal.c
 mremap.c, mmap.c), fs/locks.c, fs/drop_caches.c, block/ioctl.c, net/packet, net/bridge/br_stp.c, net/core/dev.c.
 """
 
-import re
+from ...host.patterns import lazily
 
 # name[12]: segfault at ..., name[12] trap ..., name[12] bad frame in ..., name/12: potentially unexpected fatal signal,
 # name (12): drop_caches, name(12): Attempt to set ..., name (12) uses deprecated ..., and those without a number.
@@ -28,7 +28,7 @@ OF_A_DEVICE = (
 NAMED_BY_A_USER = r"(?:" + OF_A_PROGRAM + r"|" + OF_A_DEVICE + r")"
 # The name of the program comes first. The kernel continues; the program that asked for the memory may not.
 ALLOCATION = NAME + r": page allocation (?:failure[:.] order:|stalls for )"
-FIRST = re.compile(NAMED_BY_A_USER + "|" + ALLOCATION)
+FIRST = lazily(NAMED_BY_A_USER + "|" + ALLOCATION)
 
 
 def begins_with_a_name(message: str) -> bool:

@@ -12,14 +12,16 @@ import re
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
+from ...host.patterns import lazily
+
 # No host has such a name; the kernel's own lines begin like this.
 KERNEL = "kernel"
 JOURNALD = "systemd-journald"
 # What any other program wrote, to its daemon or into the kernel's buffer.
 OTHER = ""
 # Priority (facility * 8 + level), number, microseconds since the boot, flags; message. Further fields are indented.
-KMSG = re.compile(rb"([0-9]{1,9}),[0-9]+,([0-9]{1,15}),[^;]{0,60};(.*)", re.S)
-ESCAPED = re.compile(rb"\\x([0-9a-fA-F]{2})")
+KMSG = lazily(rb"([0-9]{1,9}),[0-9]+,([0-9]{1,15}),[^;]{0,60};(.*)", re.S)
+ESCAPED = lazily(rb"\\x([0-9a-fA-F]{2})")
 MICROSECONDS = 1000000
 # More than the longest record of the buffer; a shorter read fails.
 RECORD_BYTES = 16384

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Dict, Optional, Tuple
 
 from ...gpu.xid.table import HIGHEST_XID
+from ...host.patterns import lazily
 from ...verdict.check import CONTACT_SUPPORT
 from .rows import CORRECTED, LOST, UNCORRECTED, WATCH, Row
 from .rows_gpu import DEVICE_ROWS
@@ -30,7 +31,7 @@ GROUPS = (
 
 _NAMED = {row.name: (row.check, row.kind, row.remedy) for row in reversed(ROWS)}
 _NAMED.update({name: (check, kind, remedy) for name, check, kind, remedy in GROUPS})
-ONE = re.compile("|".join(f"(?P<r{number}>{row.pattern})" for number, row in enumerate(ROWS)))
+ONE = lazily("|".join(f"(?P<r{number}>{row.pattern})" for number, row in enumerate(ROWS)))
 # Far longer than the rows' messages; a pattern must not search a whole page.
 LONGEST = 512
 

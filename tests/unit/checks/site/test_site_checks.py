@@ -117,7 +117,7 @@ def test_what_a_program_does_wrong_is_one_unknown_row(host, name):
     assert (row["id"], row["status"], row["code"]) == ("site.own", "UNKNOWN", code), row
     assert words in row["message"] and row["action"]
     assert well["status"] == "PASS"
-    assert time.monotonic() - begin < 8
+    assert time.monotonic() - begin < 9
 
 
 def test_nothing_of_a_program_is_left(host, tmp_path):
@@ -128,13 +128,13 @@ def test_nothing_of_a_program_is_left(host, tmp_path):
 
 
 def test_a_program_has_a_limit_of_time_and_so_have_all(host, monkeypatch, tmp_path):
-    monkeypatch.setattr(reading, "SECONDS", 0.4)
-    monkeypatch.setattr(reading, "ALL_SECONDS", 0.6)
+    monkeypatch.setattr(reading, "SECONDS", 1.5)
+    monkeypatch.setattr(reading, "ALL_SECONDS", 2.9)
     for name in "abc":
         put(host, name, f"touch {tmp_path}/{name}; setsid -f sleep 62 >/dev/null 2>&1; sleep 63")
     begin = time.monotonic()
     assert [row["code"] for row in asked(host)] == ["late", "late", "no-time-left"]
-    assert time.monotonic() - begin < 6 and not (tmp_path / "c").exists()
+    assert time.monotonic() - begin < 20 and not (tmp_path / "c").exists()
     left = [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"sleep\x0062\0" in _bytes(path)]
     assert not left
 

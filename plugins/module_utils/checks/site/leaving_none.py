@@ -12,8 +12,8 @@ import signal
 import time
 from typing import Any, Dict, List, Sequence
 
-from .bounded import run_bounded
-from .processes import command_name, parent_of, process_ids
+from ...host.bounded import run_bounded
+from ...host.processes import command_name, parent_of, process_ids
 
 SET_CHILD_SUBREAPER = 36
 # The last parts of a pipeline end a moment after the shell that began it.

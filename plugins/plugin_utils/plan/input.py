@@ -149,7 +149,7 @@ def unsupported_host(
     found = _unsupported_machine(matrix, host, release)
     if release is None:
         title = "{id} {version}".format(**host["os"])
-        found.append(conflict(_not_installed(matrix["os_releases"], host["os"]), [title]))
+        found.append(conflict(_not_installed(matrix, host["os"]), [title]))
     elif controller_refusal(matrix["os_families"][release["family"]], host.get("ansible_core", "")):
         family = matrix["os_families"][release["family"]]
         title = "{name} {version}".format(**release)
@@ -197,14 +197,19 @@ def _unknown_kernels(matrix: dict[str, Any], host: dict[str, Any], release: dict
     return [dict(conflict(what, [seen]), id="kernel.flavour", next=step) for what, seen, step in rows]
 
 
-def _not_installed(releases: list[dict[str, Any]], system: dict[str, str]) -> str:
+def _not_installed(matrix: dict[str, Any], system: dict[str, str]) -> str:
     """What to do with a system that has no row: one sentence on what it is, one on what can be installed."""
+    releases = matrix["os_releases"]
     own = [row for row in releases if row["id"] == system["id"]]
     title = f"{own[0]['name'] if own else system['id']} {system['version']}"
     known = [row["version"] for row in own]
     alike = [version for version in known if major(version) == major(system["version"])]
     text = f"{title} is not installed by this version, which installs {installed_systems(releases)}."
     told = is_version(system["version"])
+    to_come = [row for row in matrix.get("os_releases_to_come", []) if row["id"] == system["id"]]
+    for row in to_come:
+        if told and is_part_of(system["version"], row["version"]):
+            text += f" Known of it: {row['known']}. No source has told {row['missing']}: a row needs that."
     if alike and told and len(system["version"].split(".")) > 1:
         step = f"Update the host to {alike[-1]}, or write its row, if it is newer than the matrix"
     elif own and told and version_key(system["version"]) < version_key(known[0]):

@@ -57,3 +57,11 @@ def test_a_driver_that_is_there_was_built():
     kernel = {"running": EL98, "next_boot": EL98, "installed": [EL98], "with_headers": [], "boot_id": "1"}
     plan = solve(MATRIX, make_host("T4", "rhel 9.8", kernel=kernel, nvidia=nvidia), {"driver_branch": "575"})
     assert plan["driver"]["present"] and not [text for text in plan["warnings"] if "not known to compile" in text]
+
+
+@pytest.mark.parametrize("version", ["26.04", "26.04.1"])
+def test_a_release_without_a_row_says_what_is_missing_for_one(version):
+    (row,) = solve(MATRIX, make_host("T4", f"ubuntu {version}"), {})["conflicts"]
+    assert "Known of it: kernel 7.0" in row["what"] and "No source has told with which driver" in row["what"]
+    (other,) = solve(MATRIX, make_host("T4", "ubuntu 28.04"), {})["conflicts"]
+    assert "Known of it" not in other["what"]

@@ -166,8 +166,9 @@ def _judge_file(path: str, lines: List[Listed], since: float, all_hashes: bool) 
 
     Two packages may list the same file, and the later one wrote it: it may match any of their lines.
     """
-    # RECORD itself and compiled files have no hash, and Python recreates the latter.
-    if not any(line.digest for line in lines):
+    # RECORD itself and compiled files have no hash, and Python recreates the latter. A wheel may list some, too, which
+    # pip compiles anew (numpy 2.2 for Python 3.10).
+    if not any(line.digest for line in lines) or os.path.basename(os.path.dirname(path)) == CACHE:
         return "", False
     try:
         status = os.stat(path)

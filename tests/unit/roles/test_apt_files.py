@@ -68,6 +68,15 @@ def test_unattended_upgrades_leave_every_planned_package_alone(system: str) -> N
     assert not any(pattern.search(name) for name in ("linux-image-generic", "openssl", "curl") for pattern in patterns)
 
 
+def test_signed_modules_come_with_an_unattended_kernel_and_the_driver_does_not() -> None:
+    plan = next(iter(plans("ubuntu 24.04")))
+    patterns = re.findall(r'"(\^.*)";', unattended_of({**plan, "driver": {**plan["driver"], "signed": True}}))
+    modules = [f"linux-{kind}-nvidia-580-server-open-6.8.0-60-generic" for kind in ("modules", "objects", "signatures")]
+    assert [name for name in modules if any(re.match(pattern, name) for pattern in patterns)] == []
+    for name in ("nvidia-utils-580-server", "libnvidia-compute-580-server", "nvidia-dkms-580-server", "libcuda1"):
+        assert any(re.match(pattern, name) for pattern in patterns), name
+
+
 def preference_of(plan: dict[str, Any]) -> list[str]:
     """The lines after the comment in the file that keeps apt to the planned driver."""
     text = content_of("system_driver/tasks/apt.yml", "__system_driver_preference")

@@ -20,6 +20,7 @@ VALUES = (
     "plugins/plugin_utils/preflight_problems.py",
     "plugins/plugin_utils/preflight_rows.py",
     "plugins/plugin_utils/bundle",
+    "plugins/plugin_utils/plan/machines/guests.py",
 )
 
 

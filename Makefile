@@ -17,7 +17,7 @@ CORPUS ?= tests/unit/data
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint \
-  unit trainer trainer-long tensorflow digits molecule hardened el9 el10 debian13 page deep guards findings archives plays-fleet plays-node test-turn test-all \
+  unit trainer trainer-long tensorflow digits molecule hardened el9 el10 debian13 ubuntu page deep guards findings archives plays-fleet plays-node test-turn test-all \
   faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm \
   test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-plan-truth bench-page bench-trainer gpu-bench \
   trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean \
@@ -94,6 +94,9 @@ el10: venv ## the same for EL 10 (3 GB of wheels at first)
 
 debian13: venv ## the same for Debian 13 (3 GB of wheels at first)
 	@$(RUN) debian13
+
+ubuntu: venv ## the same for Ubuntu 24.04 (3 GB of wheels at first)
+	@$(RUN) ubuntu
 
 collection: venv trainer-wheel ## build/gpuwright-node-VERSION.tar.gz, to be installed by ansible-galaxy (docs/collection.md)
 	@$(VENV)/bin/ansible-galaxy collection build --force --output-path build

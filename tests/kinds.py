@@ -30,7 +30,7 @@ SCENARIOS = ("el8",)
 # Debian 12: NVIDIA's real packages from Debian's archive, about 1.8 GB; then NVIDIA's repository, in stand-ins.
 REAL_SCENARIOS = ("debian12", "debian12-alternative", "debian13")
 # EL 9, beside EL 8, EL 10 and Debian 13, in stand-ins.
-SYSTEM_SCENARIOS = ("el9", "el10", "debian13-nvidia")
+SYSTEM_SCENARIOS = ("el9", "el10", "debian13-nvidia", "ubuntu")
 # Lines shown of the output of a scenario that failed.
 LAST_LINES = 300
 WORKFLOWS = (".github/workflows/ci.yml", ".github/workflows/release.yml")
@@ -240,6 +240,7 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "el9": short_system("el9"),
     "el10": short_system("el10"),
     "debian13": short_system("debian13"),
+    "ubuntu": short_system("ubuntu"),
     "interruptions": interruptions,
     "plays-fleet": plays("plays-fleet"),
     "plays-node": plays("plays-node"),
@@ -261,7 +262,7 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "archives": archives,
 }
 NEEDS_FLEET = (
-    *("molecule", "collection", "hardened", "el9", "el10", "debian13", "interruptions"),
+    *("molecule", "collection", "hardened", "el9", "el10", "debian13", "ubuntu", "interruptions"),
     *(f"core-{minor}" for minor in RELEASES),
     *("faults", "world", "real", "systems", "container", "schedulers"),
 )

@@ -47,6 +47,7 @@ PARTS = (
     core("2.17"),
     Part("el10", "EL 10, from bare to verified and once more", 240, 240, 3106),
     Part("debian13", "Debian 13, from bare to verified and once more", 400, 300, 3270),
+    Part("ubuntu", "Ubuntu 24.04, from bare to verified and once more", 400, 300, 3106),
     core("2.18"),
     Part("page", "the fleet's page in a browser", 120, 180, 300),
     Part("plays-fleet", "plays over several hosts: rollouts, drains, the words of a run", 350),

@@ -20,6 +20,7 @@ SCENARIOS = (
     "debian12_alternative",
     "debian13",
     "debian13_nvidia",
+    "ubuntu",
 )
 
 

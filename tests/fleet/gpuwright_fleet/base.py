@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from .paths import cache_dir, content_hash, is_complete
+from .paths import DEBIAN_DIR, cache_dir, content_hash, is_complete
 from .shell import run, step
 
 SUITE = "bookworm"
@@ -48,16 +48,17 @@ def apt_options() -> list[str]:
 
 
 def base_key(folder: Path) -> str:
-    lists = [folder / name for name in ("packages.txt", "twins.txt")]
+    lists = [folder / name for name in ("packages.txt", "twins.txt", "archive.txt")]
     return content_hash([path for path in lists if path.exists()] + [Path(__file__)])
 
 
 def build_base(folder: Path, suite: str = SUITE) -> Path:
     """A cache folder with base.tar, the userland that `folder`/packages.txt lists: Debian 12, or `suite`.
 
-    If `folder` has a twins.txt, there is also debs/: the Debian twins from which stand-in RPMs are made.
+    If `folder` has a twins.txt, there is also debs/: the Debian twins from which stand-in RPMs are made. With an
+    archive.txt, debs/ has these packages and all that they need beside the userland.
     """
-    title = folder.name if suite == SUITE else suite
+    title = folder.name if suite == SUITE else suite if folder == DEBIAN_DIR else f"{folder.name}_{suite}"
     target = cache_dir() / f"base_{title}-{base_key(folder)}"
     if is_complete(target):
         return target
@@ -69,7 +70,10 @@ def build_base(folder: Path, suite: str = SUITE) -> Path:
     command += ["--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*"]
     command += ["--dpkgopt=path-exclude=/usr/share/doc/*"]
     if (folder / "twins.txt").exists():
-        command.append(f"--customize-hook={fetch_twins(folder, target / 'debs')}")
+        command.append(f"--customize-hook={fetch(folder / 'twins.txt', target / 'debs', 'download')}")
+    if (folder / "archive.txt").exists():
+        whole = "install --yes --no-install-recommends --download-only"
+        command.append(f"--customize-hook={fetch(folder / 'archive.txt', target / 'debs', whole)}")
     command += [suite, target / "base.tar", *controller_sources(suite)]
     with step(f"userland for {title} (mmdebstrap)"):
         run(command, timeout=1800)
@@ -77,12 +81,12 @@ def build_base(folder: Path, suite: str = SUITE) -> Path:
     return target
 
 
-def fetch_twins(folder: Path, debs: Path) -> str:
-    """A hook of mmdebstrap that downloads the packages of twins.txt."""
+def fetch(names: Path, debs: Path, what: str) -> str:
+    """A hook of mmdebstrap that downloads the packages of a list; `what` apt-get is asked to do with them."""
     debs.mkdir()
     debs.chmod(0o755)
-    twins = " ".join(words_of(folder / "twins.txt"))
+    apt_get = 'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get -o APT::Sandbox::User=root'
     return (
         'cd "$1/var/cache/apt/archives" && rm -f *.deb && '
-        f'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get -o APT::Sandbox::User=root download {twins} && mv *.deb "{debs}/"'
+        f'{apt_get} {what} {" ".join(words_of(names))} && mv *.deb "{debs}/"'
     )

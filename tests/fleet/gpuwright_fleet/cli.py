@@ -19,15 +19,16 @@ import yaml
 
 from . import containers, inventory
 from .base import SUITE, base_key, build_base
-from .image import build_debian_image, build_el_image
+from .image import build_debian_image, build_el_image, build_ubuntu_image
 from .paths import DEBIAN_DIR, EL8_DIR, HOSTS_FILE, cache_dir, state_dir
 from .podman import require_containers
 from .repositories import build_repositories
 from .shell import FleetError, run, say
+from .ubuntu import RELEASES, build_archive, build_userland
 from .wheelhouse import LOCK, LOCK_OF, build_wheelhouse
 
 KEEP = 2
-PLATFORMS = ("el8", "el9", "el10", "debian12", "debian12-nvidia", "debian13", "debian13-nvidia")
+PLATFORMS = ("el8", "el9", "el10", "debian12", "debian12-nvidia", "debian13", "debian13-nvidia", *RELEASES)
 # The suite of each platform that is Debian; those with NVIDIA's repository have a simulated kernel.
 SUITE_OF = {"debian12": SUITE, "debian12-nvidia": SUITE, "debian13": "trixie", "debian13-nvidia": "trixie"}
 USED_SECONDS = 3600
@@ -35,10 +36,11 @@ USED_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Built:
-    """What containers are made from; `images` and `wheelhouses` by platform."""
+    """What containers are made from; `images`, `archives` (of Ubuntu) and `wheelhouses` by platform."""
 
     images: dict[str, str]
     repositories: Path
+    archives: dict[str, Path]
     wheelhouses: dict[str, Path | None]
 
 
@@ -89,8 +91,13 @@ def build(platforms: set[str]) -> Built:
             name, _, simulated_kernel = platform.partition("-")
             debian = build_base(DEBIAN_DIR, SUITE_OF[platform])
             images[platform] = build_debian_image(debian, repositories if simulated_kernel else None, name)
+        archives = {}
+        for platform in sorted(platforms & set(RELEASES)):
+            userland = build_userland(platform)
+            archives[platform] = build_archive(platform, userland, repositories)
+            images[platform] = build_ubuntu_image(userland, repositories, archives[platform], platform)
         wheelhouses = {platform: build_wheelhouse(LOCK_OF.get(platform, LOCK)) for platform in images}
-        built = Built(images, repositories, wheelhouses)
+        built = Built(images, repositories, archives, wheelhouses)
         prune()
         return built
 
@@ -130,7 +137,7 @@ def up(fleet: str, only: str | None, ipv6: bool = False) -> None:
         plan = containers.address_plan(network, list(data["hosts"]))
         hosts = [containers.Host(name, plan[name], data["hosts"][name]) for name in names]
         say(f"-> fleet {fleet}: {', '.join(names)}")
-        containers.start_repository_server(fleet, built.images["el8"], built.repositories, plan["repo"])
+        containers.start_repository_server(fleet, built.images["el8"], built.repositories, plan["repo"], built.archives)
         for host in hosts:
             image = built.images[host.platform]
             containers.start_host(fleet, image, host, plan["repo"], state, built.wheelhouses[host.platform])

@@ -116,17 +116,23 @@ def remove(name: str) -> None:
     podman("rm", "--force", "--time", "0", "--ignore", name)
 
 
-def start_repository_server(fleet: str, image: str, repositories: Path, address: str) -> None:
+def start_repository_server(
+    fleet: str, image: str, repositories: Path, address: str, archives: dict[str, Path] | None = None
+) -> None:
+    """Start what serves the repositories, and below their names the `archives`, or keep it as it is."""
     name = container_name(fleet, "repo")
+    more = {f"/srv/repositories/{place}": folder for place, folder in (archives or {}).items()}
     state = state_of(name)
-    if state.get("status") == "running" and state["image"] == image and state["repository"] == str(repositories):
+    mounted = {str(repositories), *map(str, more.values())} <= set(state.get("sources", "").split("\n"))
+    if state.get("status") == "running" and state["image"] == image and mounted:
         return
     remove(name)
     say(f"   {name}: {address} (repositories)")
     podman(
         "run", "--detach", "--name", name, "--hostname", "repo", "--restart", "always", "--systemd=false",
         *labels(fleet), "--network", network_name(fleet),
-        *address_words(address), "--volume", f"{repositories}:/srv/repositories:ro", image,
+        *address_words(address), "--volume", f"{repositories}:/srv/repositories:ro",
+        *(f"--volume={folder}:{place}:ro" for place, folder in more.items()), image,
         "/usr/libexec/platform-python", "-m", "http.server", "--directory", "/srv/repositories",
         *(["--bind", "::"] if ":" in address else []), "80",
     )  # fmt: skip

@@ -47,7 +47,7 @@ def control_text(package: Package) -> str:
 
 def build_deb(package: Package, deb_dir: Path, work: Path, out: Path) -> None:
     """One package, into the folder of its repository below `out`."""
-    tree = work / deb_file(package)
+    tree = work / package.repository / deb_file(package)
     make_payload(package, deb_dir, tree)
     (tree / "DEBIAN").mkdir()
     (tree / "DEBIAN/control").write_text(control_text(package))

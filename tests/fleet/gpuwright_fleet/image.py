@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .interpreter import PYTHON_OF, copy_python, find_python
-from .paths import CONTAINERFILE, DEBIAN_DIR, EL8_DIR, FLEET_DIR, content_hash
+from .paths import CONTAINERFILE, DEBIAN_DIR, EL8_DIR, FLEET_DIR, UBUNTU_DIR, content_hash
 from .podman import podman
 from .shell import FleetError, step
+from .ubuntu import RELEASES
 
 # Shared by a Debian host and the RHEL stand-in: how it is reached, and its hardware.
 SHARED_FILES = (
@@ -111,6 +112,40 @@ def build_debian_image(base: Path, repositories: Path | None, name: str) -> str:
 
     title = f"{name}-nvidia" if repositories else name
     return build_image(f"localhost/gpuwright-{title}:{key}", lambda: import_base(base), fill)
+
+
+def build_ubuntu_image(base: Path, repositories: Path, archive: Path, platform: str) -> str:
+    """Ubuntu as its installer leaves it, on Debian's userland: its identity, its archive, a simulated kernel, grub."""
+    release, version = RELEASES[platform], PYTHON_OF[platform]
+    python = find_python(version)
+    shared = [*SHARED_FILES, *KERNEL_FILES, "usr/libexec/fleet/grub.py"]
+    files = [DEBIAN_DIR / "setup", UBUNTU_DIR, CONTAINERFILE, Path(__file__)]
+    files += [EL8_DIR / "overlay" / file for file in shared]
+    key = content_hash(files, base.name, archive.name, python.version, ca_fingerprint())
+    listed = (repositories / "installed-debs.txt").read_text().split()
+    installed = [line for line in listed if line.startswith(platform + "/")]
+    if f"linux-image-{os.uname().release}" not in "".join(installed):
+        raise FleetError(f"No package of Ubuntu can have the name of this machine's kernel, {os.uname().release}.")
+
+    def fill(context: Path) -> None:
+        copy_tree(UBUNTU_DIR / "overlay", context / "overlay")
+        for file in shared:
+            (context / "overlay" / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(EL8_DIR / "overlay" / file, context / "overlay" / file)
+        copy_python(python, version, context / "overlay")
+        shutil.copy(DEBIAN_DIR / "setup", context / "setup")
+        shutil.copy(UBUNTU_DIR / "setup", context / "ubuntu-setup")
+        shutil.copy(archive / "keyring.gpg", context)
+        words = {"@VERSION@": release.version, "@CODENAME@": release.codename, "@TITLE@": release.title}
+        text = (UBUNTU_DIR / "os-release").read_text()
+        for word, value in words.items():
+            text = text.replace(word, value)
+        (context / "os-release").write_text(text)
+        (context / "installed").mkdir()
+        for line in installed:
+            shutil.copy(repositories / line, context / "installed")
+
+    return build_image(f"localhost/gpuwright-{platform}:{key}", lambda: import_base(base), fill)
 
 
 def copy_tree(source: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""The Python of EL 10 for its stand-in: a copy of this machine's own, because the Debian userland has another."""
+"""The Python of EL 10 and of Ubuntu for their stand-ins: a copy of this machine's, as Debian's userland has another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from .shell import FleetError
 
 # The Python of a system's installer, if the stand-in's userland has none of that version.
-PYTHON_OF = {"el10": "3.12"}
+PYTHON_OF = {"el10": "3.12", "ubuntu2204": "3.10", "ubuntu2404": "3.12"}
 # What an environment with pip is made from; distributions package some of it separately.
 QUESTION = """
 import ctypes, ensurepip, json, ssl, sys, sysconfig, venv
@@ -62,9 +62,9 @@ def find_python(version: str) -> Interpreter:
             if (headers / "Python.h").is_file():
                 return Interpreter(told["version"], program, library, headers, told["shared"], told["wheels"])
     raise FleetError(
-        f"The stand-in of EL 10 is made with this machine's Python {version}, and none was found that can make "
+        f"EL 10 and Ubuntu are made with this machine's Python {version}, and none was found that can make "
         f"environments (venv, ensurepip, ssl) and has its headers. Install Python {version} with its venv and headers, "
-        "or use fleets without EL 10."
+        "or use fleets of other systems."
     )
 
 

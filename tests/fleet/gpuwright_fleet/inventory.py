@@ -24,6 +24,8 @@ SIMULATED = {
     "debian12": "the GPUs and nvidia-smi; the driver's packages are real, for a kernel that does not run",
     "debian12-nvidia": "the GPUs, the kernel, NVIDIA's packages and nvidia-smi",
     "debian13-nvidia": "the GPUs, the kernel, NVIDIA's packages and nvidia-smi",
+    "ubuntu2204": "the GPUs, the kernel, NVIDIA's packages and nvidia-smi; the programs are Debian's",
+    "ubuntu2404": "the GPUs, the kernel, NVIDIA's packages and nvidia-smi; the programs are Debian's",
     "debian13": "the GPUs and nvidia-smi; the driver's packages are real, for a kernel that does not run",
 }
 # Platforms with the real packages of Debian's archive.
@@ -75,7 +77,7 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
         if host.platform in LOCK_OF:
             version, build = pytorch_of(LOCK_OF[host.platform])
             entries[host.name] |= {"framework_pytorch_version": version, "framework_pytorch_build": build}
-        if host.platform in ("debian12-nvidia", "debian13-nvidia"):
+        if host.platform in ("debian12-nvidia", "debian13-nvidia", "ubuntu2204", "ubuntu2404"):
             entries[host.name] |= apt_repository_variables(host.platform.removesuffix("-nvidia"))
         if host.platform in ("el9", "el10"):
             number = host.platform.removeprefix("el")

@@ -10,11 +10,13 @@ FLEET_DIR = Path(__file__).resolve().parent.parent
 REPO_ROOT = FLEET_DIR.parent.parent
 EL8_DIR = FLEET_DIR / "el8"
 DEBIAN_DIR = FLEET_DIR / "debian12"
+UBUNTU_DIR = FLEET_DIR / "ubuntu"
 CONTAINERFILE = FLEET_DIR / "Containerfile"
 PACKAGES_DIR = FLEET_DIR / "packages"
 HOSTS_FILE = FLEET_DIR / "hosts.yml"
 REPOSITORIES_FILE = FLEET_DIR / "repositories.yml"
 DEBIAN_REPOSITORIES_FILE = DEBIAN_DIR / "repositories.yml"
+UBUNTU_REPOSITORIES_FILE = UBUNTU_DIR / "repositories.yml"
 
 
 def cache_dir() -> Path:

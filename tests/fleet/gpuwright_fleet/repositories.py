@@ -17,6 +17,7 @@ from .paths import (
     DEBIAN_REPOSITORIES_FILE,
     PACKAGES_DIR,
     REPOSITORIES_FILE,
+    UBUNTU_REPOSITORIES_FILE,
     cache_dir,
     content_hash,
     is_complete,
@@ -40,7 +41,7 @@ RPM_MACROS = {
 
 def repositories_key(base_key: str) -> str:
     code = [CODE / name for name in ("repositories.py", "debs.py", "payload.py", "specs.py")]
-    lists = [REPOSITORIES_FILE, DEBIAN_REPOSITORIES_FILE]
+    lists = [REPOSITORIES_FILE, DEBIAN_REPOSITORIES_FILE, UBUNTU_REPOSITORIES_FILE]
     return content_hash([*lists, PACKAGES_DIR, *code], base_key, os.uname().release)
 
 
@@ -107,10 +108,11 @@ def build_repositories(base: Path, base_key: str) -> Path:
     if is_complete(target):
         return target
     shutil.rmtree(target, ignore_errors=True)
-    rpms, debs = (yaml.safe_load(path.read_text()) for path in (REPOSITORIES_FILE, DEBIAN_REPOSITORIES_FILE))
+    files = (REPOSITORIES_FILE, DEBIAN_REPOSITORIES_FILE, UBUNTU_REPOSITORIES_FILE)
+    rpms, debs, ubuntu = (yaml.safe_load(path.read_text()) for path in files)
     with tempfile.TemporaryDirectory(prefix="fleet-") as temporary:
         work = Path(temporary)
-        installed = build_packages(rpms, debs, base / "debs", work, target)
+        installed = build_packages(rpms, [debs, ubuntu], base / "debs", work, target)
         entries = [*rpms["repositories"].values(), *debs["repositories"].values()]
         fingerprints = {key: export_key(work, key, target) for key in sorted({entry["key"] for entry in entries})}
         with step("signatures and metadata (rpmsign, createrepo_c, gpg)"):
@@ -136,11 +138,11 @@ def build_repositories(base: Path, base_key: str) -> Path:
 
 
 def build_packages(
-    rpms: dict[str, Any], debs: dict[str, Any], twins: Path, work: Path, target: Path
+    rpms: dict[str, Any], debs: list[dict[str, Any]], twins: Path, work: Path, target: Path
 ) -> dict[str, list[str]]:
-    """Build everything that both lists name; the files of packages that a bare server has, by list."""
-    for_dnf, for_apt = (expand(data, os.uname().release) for data in (rpms, debs))
-    for_apt = [package for package in for_apt if can_be_built(package)]
+    """Build everything that the lists name; the files of packages that a bare server has, by package manager."""
+    for_dnf = expand(rpms, os.uname().release)
+    for_apt = [package for data in debs for package in expand(data, os.uname().release) if can_be_built(package)]
     (work / "payload").mkdir()
     count = len(for_dnf) + len(for_apt)
     with step(f"{count} stand-in packages (rpmbuild, dpkg-deb)"), ThreadPoolExecutor(os.cpu_count()) as pool:

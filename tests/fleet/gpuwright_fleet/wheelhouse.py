@@ -15,6 +15,8 @@ LOCK = LOCKS / "py3.11-torch2.13.0-cpu.txt"
 # real one with its card gets, CUDA's libraries included (3 to 4 GB).
 LOCK_OF = {
     "el10": LOCKS / "py3.12-torch2.14.1-cu130.txt",
+    "ubuntu2204": LOCKS / "py3.10-torch2.14.1-cu130.txt",
+    "ubuntu2404": LOCKS / "py3.12-torch2.14.1-cu130.txt",
     "debian13": LOCKS / "py3.13-torch2.10.0-cu128.txt",
     "debian13-nvidia": LOCKS / "py3.13-torch2.14.1-cu130.txt",
 }

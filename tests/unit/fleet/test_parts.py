@@ -24,7 +24,7 @@ import run  # noqa: E402
 from cores.releases_of_core import RELEASES  # noqa: E402
 
 ALL = {part.kind for part in parts.PARTS}
-SHORT = ("el9", "el10", "debian13")
+SHORT = ("el9", "el10", "debian13", "ubuntu")
 
 
 @pytest.fixture

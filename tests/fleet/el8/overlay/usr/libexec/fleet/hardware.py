@@ -22,6 +22,7 @@ DEFAULT_CMDLINE = "root=/dev/mapper/rhel-root ro crashkernel=auto rhgb quiet"
 DEBIAN_CMDLINE = "root=/dev/mapper/debian-root ro quiet"
 ENTRIES = "/boot/loader/entries"
 GRUB_ENVIRONMENT = "/boot/grub2/grubenv"
+GRUB_MENU = "/boot/grub/grub.cfg"
 # Releases of kernels that panic when they start, one in each line.
 PANICS = "/etc/fleet/panics"
 
@@ -199,19 +200,32 @@ def boot_loader():
 
     A kernel that panics reboots by itself where it has `panic=`, and then the default starts; without it, nothing does.
     """
-    if not os.path.isdir(ENTRIES):
+    if os.path.isdir(ENTRIES):
+        starts = loader_starts()
+    elif os.path.isfile(GRUB_MENU):
+        import grub  # of Ubuntu alone
+
+        starts = grub.starts()
+    else:
         return os.uname().release, DEBIAN_CMDLINE
+    for release, options in starts:
+        if release not in read_lines(PANICS):
+            return release or os.uname().release, options
+        if not any(word.startswith("panic=") for word in options.split()):
+            break
+    raise SystemExit("Kernel panic - not syncing: stand-in of a kernel that does not start")
+
+
+def loader_starts():
+    """[(release, arguments)] of the boot loader's entries: what is chosen for one boot, then the default."""
     once = chosen_once()
     found = [answer for answer in grubby("--info=ALL").split("index=") if once and told(answer, "id") == once]
+    starts = []
     for answer in found + [grubby("--info=DEFAULT")]:
         release = os.path.basename(told(answer, "kernel")).replace("vmlinuz-", "", 1)
         arguments = told(answer, "args")
-        if release not in read_lines(PANICS):
-            options = "root=/dev/mapper/rhel-root " + arguments if arguments else DEFAULT_CMDLINE
-            return release or os.uname().release, options
-        if not any(word.startswith("panic=") for word in arguments.split()):
-            break
-    raise SystemExit("Kernel panic - not syncing: stand-in of a kernel that does not start")
+        starts.append((release, "root=/dev/mapper/rhel-root " + arguments if arguments else DEFAULT_CMDLINE))
+    return starts
 
 
 def bind(source, target):

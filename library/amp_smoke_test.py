@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 ---
 module: amp_smoke_test
 short_description: Train a small GAN in full and in mixed precision on every GPU
-version_added: "1.0.0"
+version_added: "0.1.0"
 description:
   - Runs the trainer's smoke test in the node's environment through the launcher, as an ordinary user, in the sandbox of
     the training service. The sandbox is that service's settings, read from its installed file.

@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 ---
 module: dnf_module_stream
 short_description: Enable, disable or reset a module stream of dnf, and switch only when allowed
-version_added: "1.0.0"
+version_added: "0.1.0"
 description:
   - Reads the current state from C(/etc/dnf/modules.d) in milliseconds; if it is already as wanted, neither dnf nor a
     repository is contacted.

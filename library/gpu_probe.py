@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 ---
 module: gpu_probe
 short_description: Read the state of a GPU host, before and after its driver is installed
-version_added: "1.0.0"
+version_added: "0.1.0"
 description:
   - Reads hardware, kernels, driver, disks and use of a host from sysfs, /proc and a few files. Needs no driver and
     starts no program that touches a GPU.

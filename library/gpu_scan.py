@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 ---
 module: gpu_scan
 short_description: Scan any Linux host without installing anything
-version_added: "0.1.0"
+version_added: "0.2.0"
 description:
   - Copies C(gpu-doctor.pyz) into the temporary folder of this task, runs it there, brings its report back and removes
     the folder again, also after a failure. Nothing else is written on the host.

@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 ---
 module: gpu_verify
 short_description: Compare a GPU node with what it should be
-version_added: "1.0.0"
+version_added: "0.1.0"
 description:
   - Reads the node, compares every reading with O(expectations), and returns one verdict and one record for each check.
   - A value that cannot be read is UNKNOWN and never PASS. A check that does not apply is SKIP and says why.

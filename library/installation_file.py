@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 ---
 module: installation_file
 short_description: Write the kickstart or preseed of a host
-version_added: "1.0.0"
+version_added: "0.2.0"
 description:
   - Writes the file with which RHEL, Rocky Linux, AlmaLinux or Debian installs itself on a bare server without a person.
   - Runs on the controller and contacts no host. Everything that is missing or wrong is said at once, and nothing is

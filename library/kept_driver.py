@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 ---
 module: kept_driver
 short_description: Keep the exact packages of a driver on the node, and put them back
-version_added: "1.0.0"
+version_added: "0.2.0"
 description:
   - Before a driver is changed, O(state=kept) downloads the packages that are installed, at exactly their versions, and
     records them with the files and links that belong to them. O(state=put_back) brings the node back to the record, in

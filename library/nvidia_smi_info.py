@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 ---
 module: nvidia_smi_info
 short_description: Ask nvidia-smi about its GPUs under a deadline
-version_added: "1.0.0"
+version_added: "0.1.0"
 description:
   - Runs C(nvidia-smi -q -x) and returns its output, for drivers 418 to 620, as typed values with units.
   - Returns in time even if nvidia-smi hangs in the driver and cannot be killed.

@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 ---
 module: package_lock
 short_description: Lock packages in addition to a plan's lock file
-version_added: "1.0.0"
+version_added: "0.2.0"
 description:
   - Resolves packages from an index and wheels on the controller, with their dependencies, for a node's Python. The
     versions in the plan's lock file stay as they are.

@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 ---
 module: report_page
 short_description: Make the pages of the fleet from saved reports
-version_added: "1.0.0"
+version_added: "0.1.0"
 description:
   - Reads the reports of C(gpu_verify) in a folder of the controller and writes C(index.html) beside them, and a page
     for each host in the subfolder C(hosts). Pages of hosts that no longer have a report are removed.

@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 ---
 module: rollout
 short_description: Ask whether a batch of a rollout may begin, and note that one is done
-version_added: "1.0.0"
+version_added: "0.2.0"
 description:
   - Reads and writes the record of the rollout that C(playbooks/rollout.yml) has begun; for its tasks only, with
     C(run_once).

@@ -6,7 +6,7 @@ DOCUMENTATION = r"""
 ---
 module: software_inventory
 short_description: List the packages, Python distributions and kernel modules that are really installed
-version_added: "0.1.0"
+version_added: "0.2.0"
 description:
   - Reads the package database, every distribution in the Python environments with their lock files, and the loaded
     kernel modules.

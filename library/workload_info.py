@@ -6,7 +6,7 @@ DOCUMENTATION = r"""
 ---
 module: workload_info
 short_description: Find who is working on a host right now, and whose work a step would harm
-version_added: "1.0.0"
+version_added: "0.1.0"
 description:
   - Reads the processes, control groups and jobs of a host - who has a GPU open, which containers were given one, who
     runs from an environment below /opt/gpuwright/venvs, which Slurm jobs there are.

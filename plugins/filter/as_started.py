@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 ---
 name: as_started
 author: The gpuwright developers (@gpuwright)
-version_added: 0.1.0
+version_added: 0.2.0
 short_description: Make the commands in a text match how the toolkit was started
 description:
   - C(site.yml) becomes C(gpuwright.node.site) if the collection is installed.

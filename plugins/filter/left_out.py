@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 ---
 name: left_out
 author: The gpuwright developers (@gpuwright)
-version_added: 1.0.0
+version_added: 0.2.0
 short_description: Packages that dnf or apt was asked for and does not name among those that it has installed
 description:
   - dnf reports success although it has left out a package of which a newer version is there. What it names need not be

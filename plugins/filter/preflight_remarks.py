@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 ---
 name: preflight_remarks
 author: The gpuwright developers (@gpuwright)
-version_added: 0.1.0
+version_added: 0.2.0
 short_description: Return what was seen on hosts that stops none of them, as rows
 description:
   - Goes through the C(hostvars) once, since Ansible puts together anew what is known of a host each time.

@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = """
 name: accept
 author: The gpuwright developers (@gpuwright)
-version_added: "0.1.0"
+version_added: "0.2.0"
 short_description: The next step of an acceptance, its results, and the certificates of its nodes
 description:
   - For the role accept. It computes with what it is given; no host is contacted and nothing is written.

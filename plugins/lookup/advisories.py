@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = """
 name: advisories
 author: The gpuwright developers (@gpuwright)
-version_added: "0.1.0"
+version_added: "0.2.0"
 short_description: Known vulnerabilities of locked Python packages and of NVIDIA drivers
 description:
   - Compares the versions of a lock file with OSV's advisories, and drivers with NVIDIA's bulletins. Runs on the

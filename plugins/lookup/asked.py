@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = """
 name: asked
 author: The gpuwright developers (@gpuwright)
-version_added: "1.0.0"
+version_added: "0.2.0"
 short_description: What the inventory asks of a plan, and the environment that results
 description:
   - For the options of M(gpuwright.node.gpu_plan), and for what is checked before the plan is carried out.

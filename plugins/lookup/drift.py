@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = """
 name: drift
 author: The gpuwright developers (@gpuwright)
-version_added: "0.1.0"
+version_added: "0.2.0"
 short_description: Let playbooks/drift.yml begin only in check mode, and end a host's run with what differs
 description:
   - In C(hosts:) of the first play, it returns the group, or stops the run before any host is contacted if it was

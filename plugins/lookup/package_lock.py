@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = """
 name: package_lock
 author: The gpuwright developers (@gpuwright)
-version_added: "1.0.0"
+version_added: "0.2.0"
 short_description: Lock file of packages in addition to the plan's
 description:
   - Returns what M(gpuwright.node.package_lock) has written for these packages, this lock file and this Python. Nothing

@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = """
 name: sbom
 author: The gpuwright developers (@gpuwright)
-version_added: "0.1.0"
+version_added: "0.2.0"
 short_description: The software of a node as a CycloneDX document
 description:
   - Makes the document on the controller; no host is contacted. The same software gives the same serial number.

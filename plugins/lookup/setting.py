@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = """
 name: setting
 author: The gpuwright developers (@gpuwright)
-version_added: "0.1.0"
+version_added: "0.2.0"
 short_description: A public variable of a role of this collection, or its default
 description:
   - Roles that check a node before it is changed, or verify it afterwards, need the variables of other roles.

@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = """
 name: this_run
 author: The gpuwright developers (@gpuwright)
-version_added: "0.1.0"
+version_added: "0.2.0"
 short_description: How this run was started, where its reports go, and whether it ends with a summary
 description:
   - For the messages of the toolkit's own roles and the place of their reports; no host is contacted.

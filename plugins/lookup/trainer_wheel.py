@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = """
 name: trainer_wheel
 author: The gpuwright developers (@gpuwright)
-version_added: "0.1.0"
+version_added: "0.2.0"
 short_description: The trainer's wheel on the controller
 description:
   - C(digest) is the SHA-256 of the trainer's sources; nothing is built for it.

@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = """
 name: upgrade
 author: The gpuwright developers (@gpuwright)
-version_added: "1.0.0"
+version_added: "0.2.0"
 short_description: The difference between a node's recorded plan and its new one
 description:
   - Compares the facts C(gpu_node) and C(gpu_node_plan) of the host whose task asks.

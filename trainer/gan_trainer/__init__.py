@@ -3,7 +3,7 @@
 
 import os
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Read before torch is imported: with GOMP_CPU_AFFINITY or OMP_PROC_BIND, that import binds the process to one core, and
 # every data worker would inherit that (see data/workers.py).

@@ -29,7 +29,12 @@ def versions_found() -> dict[str, list[str]]:
     places = {
         REPOSITORY / "trainer/gan_trainer/__init__.py": r'__version__ = "(.+)"',
         DEPLOY / "container/Containerfile": r"(?:ARG VERSION=|gan-trainer:)([\d.]+)",
-        REPOSITORY / "docs/containers.md": r"gan-trainer:([\d.]+)",
+        REPOSITORY / "docs/containers.md": r"gan-trainer:([\d.]+\d)",
+        REPOSITORY / "docs/air-gapped.md": r"(?:gan-trainer[:-]|gpuwright-node-)([\d.]+\d)",
+        REPOSITORY / "docs/awx.md": r"gpuwright-ee:([\d.]+\d)",
+        REPOSITORY / "execution-environment.yml": r"gpuwright-ee:([\d.]+\d)",
+        REPOSITORY / "roles/bundle/defaults/main.yml": r"gan-trainer-([\d.]+\d)\.tar",
+        REPOSITORY / "trainer/pyproject.toml": r'(?m)^version = "(.+)"',
         REPOSITORY / "docs/upgrading.md": r"--detach v([\d.]+)",
         REPOSITORY / "docs/collection.md": r"gpuwright-node-([\d.]+)\.tar",
         **{file: r"gan-trainer:([\d.]+)" for file in sorted((DEPLOY / "kubernetes").rglob("*.yml"))},
@@ -56,6 +61,16 @@ def test_the_changelog_is_by_release_newest_first() -> None:
         assert kinds == [kind for kind in order if kind in kinds]
     # Before the first release there was nothing that a user could have seen changed or mended.
     assert re.findall(r"(?m)^### (.+)$", text.rpartition("\n## ")[2]) == ["Added"]
+
+
+def test_what_a_plug_in_calls_its_release_is_one() -> None:
+    """`version_added` of modules, filters and lookups, as ansible-doc shows it."""
+    released = re.findall(r"(?m)^## (\d\S+) - ", (REPOSITORY / "CHANGELOG.md").read_text())
+    files = [path for folder in ("library", "plugins") for path in (REPOSITORY / folder).rglob("*") if path.is_file()]
+    texts = {path: path.read_text() for path in files if path.suffix in (".py", ".yml")}
+    found = {str(path): re.findall(r'(?m)^ *version_added: *"?([^"\s]+)', text) for path, text in texts.items()}
+    assert sum(map(len, found.values())) >= 40
+    assert {name: versions for name, versions in found.items() if set(versions) - set(released)} == {}
 
 
 def test_every_release_has_its_notes_for_upgrades() -> None:

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.gpuwright.node.plugins.plugin_utils import trainer_wheel
 from conftest import REPOSITORY
 from test_environment_switch import Node, new_node
 
 NOTHING = Path("/nonexistent")
+VERSION = yaml.safe_load((REPOSITORY / "galaxy.yml").read_text())["version"]
 
 
 @pytest.fixture
@@ -33,8 +35,8 @@ def test_it_holds_the_package_and_nothing_else(project: Path, tmp_path: Path) ->
     (project / "gan_trainer/cli.py.orig").write_text("left by an editor")
     with zipfile.ZipFile(trainer_wheel.wheel(tmp_path / "out", project, NOTHING)) as wheel:
         names = set(wheel.namelist())
-        metadata = wheel.read("gan_trainer-0.1.0.dist-info/METADATA").decode()
-        scripts = wheel.read("gan_trainer-0.1.0.dist-info/entry_points.txt").decode()
+        metadata = wheel.read(f"gan_trainer-{VERSION}.dist-info/METADATA").decode()
+        scripts = wheel.read(f"gan_trainer-{VERSION}.dist-info/entry_points.txt").decode()
     package = REPOSITORY / "trainer/gan_trainer"
     # With what `train-gan new` copies.
     kept = [path for suffix in ("py", "toml", "yml") for path in package.rglob(f"*.{suffix}")]
@@ -42,7 +44,7 @@ def test_it_holds_the_package_and_nothing_else(project: Path, tmp_path: Path) ->
         str(path.relative_to(package.parent)) for path in kept
     }
     assert "gan_trainer/template/config.yml" in names
-    assert "Version: 0.1.0" in metadata and "train-gan=gan_trainer.cli:main" in scripts
+    assert f"Version: {VERSION}" in metadata and "train-gan=gan_trainer.cli:main" in scripts
 
 
 def test_the_same_sources_make_the_same_bytes(project: Path, tmp_path: Path) -> None:
@@ -56,7 +58,8 @@ def test_the_same_sources_make_the_same_bytes(project: Path, tmp_path: Path) -> 
     finally:
         os.umask(before)
     assert (
-        first.read_bytes() == second.read_bytes() and first.name == second.name == "gan_trainer-0.1.0-py3-none-any.whl"
+        first.read_bytes() == second.read_bytes()
+        and first.name == second.name == f"gan_trainer-{VERSION}-py3-none-any.whl"
     )
 
 
@@ -106,7 +109,7 @@ def test_make_leaves_one_for_the_role(project: Path) -> None:
     done = subprocess.run([sys.executable, checkout / "tools/trainer_wheel.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     digest = trainer_wheel.source_digest(project)
-    assert done.stdout == f"roles/model_trainer/files/wheels/{digest}/gan_trainer-0.1.0-py3-none-any.whl\n"
+    assert done.stdout == f"roles/model_trainer/files/wheels/{digest}/gan_trainer-{VERSION}-py3-none-any.whl\n"
     assert "trainer-wheel:" in (REPOSITORY / "Makefile").read_text()
 
 
@@ -125,7 +128,7 @@ def version(venv: Path) -> str:
 def test_a_node_gets_it_and_keeps_it_whole(node: Node) -> None:
     assert node.run("framework", "model") == 0, node.log
     venv = node.current
-    assert venv is not None and version(venv) == "0.1.0"
+    assert venv is not None and version(venv) == VERSION
     assert node.run("framework", "model") == 0 and "changed=0" in node.log, node.log
     module = next(venv.glob("lib/*/site-packages/gan_trainer/cli.py"))
     text = module.read_text()

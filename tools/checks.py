@@ -23,6 +23,7 @@ sys.path[:0] = [str(REPOSITORY / folder) for folder in ("tests/node_library", "t
 sys.path[1:1] = map(str, (REPOSITORY / "tests/unit").glob("**"))
 checks = importlib.import_module("gpuwright.checks.all")
 verdict = importlib.import_module("gpuwright.verdict.check")
+commands = importlib.import_module("gpuwright.verdict.commands")
 sad_paths = importlib.import_module("test_checks_sad_paths")
 log_table = importlib.import_module("test_kernel_log_table")
 field_lane = importlib.import_module("test_field_mutation")
@@ -202,6 +203,12 @@ def followed(rows: tuple[Any, ...]) -> list[str]:
     ]
 
 
+def printed(action: str) -> list[str]:
+    """An action as a node prints it: its commands, and its words below them."""
+    lines: list[str] = commands.lines_of(commands.pasteable(action))
+    return lines
+
+
 def sections(rows: tuple[Any, ...]) -> list[str]:
     lines, family = [], ""
     for check in sorted(rows, key=lambda row: row.id.split(".")[0]):
@@ -214,7 +221,7 @@ def sections(rows: tuple[Any, ...]) -> list[str]:
             "",
             f"{check.question} {cell(check.judge.__doc__)}",
             "",
-            f"* If not: {cell(check.action)}",
+            *(f"* {'Note' if number else 'If not'}: {cell(line)}" for number, line in enumerate(printed(check.action))),
             f"* Done by: {FOLLOWED[check.id][0]}. Tried: {FOLLOWED[check.id][1]}, {FOLLOWED[check.id][2]}",
             f"* Limit from: {cell(check.source) or 'the plan or the inventory'}",
             f"* Can be waived: {WAIVED if check.waivable else f'no: {check.firm_because}'}",

@@ -23,6 +23,7 @@ from ..host.terminal import escape_output, print_utf8
 from ..training.smoke_history import last_smoke
 from ..verdict.boot_check import RECORD_PATH, forget_record, keep_record, read_uptime
 from ..verdict.check import LEVELS, QUICK, STANDARD
+from ..verdict.commands import lines_of, on_this_node, pasteable
 from ..verdict.expectations import EXPECTATIONS_PATH, parse_expectations
 from ..verdict.report import (
     REPORT_PATH,
@@ -193,7 +194,7 @@ def explain(name: str) -> int:
                 ("question", check.question),
                 ("rule", check.judge.__doc__ or ""),
                 ("waivers", "none may be given: " + check.firm_because if check.firm_because else "may be given"),
-                ("if not", check.action),
+                *[("" if number else "if not", line) for number, line in enumerate(lines_of(pasteable(check.action)))],
                 ("by whom", sentence_of(done_by(check.id, check.action, check.remedy))),
                 ("level", f"{check.level}; {check.severity} at worst"),
                 ("source", check.source or "the plan, or the inventory"),
@@ -271,6 +272,9 @@ def print_report(report: Record, as_json: bool, everything: bool = False) -> Non
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     environment = environment_lines(report["readings"])
     # Bad results come last: a terminal shows the end.
-    print("\n".join(environment + [""] * bool(environment) + report_lines(report["checks"], columns, everything)))
+    asked = report.get("expectations") or {}
+    # Only here: elsewhere one action stands for all hosts that need it.
+    checks = [dict(row, action=on_this_node(row["action"], asked.get("inventory_name"))) for row in report["checks"]]
+    print("\n".join(environment + [""] * bool(environment) + report_lines(checks, columns, everything)))
     print()
     print(f"{report['host']}: {report['verdict']} ({summary_line(report['checks'])})")

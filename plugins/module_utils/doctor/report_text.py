@@ -7,6 +7,7 @@ from typing import Dict, List, Optional
 from ..host.patterns import lazily
 from ..verdict.causes import consequences, one_reason, own_findings
 from ..verdict.check import PASS, SEVERITY, SKIP, UNKNOWN
+from ..verdict.commands import lines_of
 from ..verdict.report import printable
 from .by_hand import PROGRAM, hand_note
 
@@ -81,10 +82,11 @@ def finding_block(
 def action_lines(action: str, columns: Optional[int]) -> List[str]:
     """What to do, in one line if it fits, else a line for each command or sentence; none is broken, so that
     it can be copied."""
+    action, *words = lines_of(action)
     whole = " " * MARGIN + "-> " + action
     if columns is None or len(whole) <= columns:
-        return [whole]
-    parts = PART.split(action)
+        return [whole, *(line for text in words for line in _wrapped(text, columns, MARGIN + 3))]
+    parts = [*PART.split(action), *words]
     return [" " * MARGIN + ("   " if number else "-> ") + part for number, part in enumerate(parts)]
 
 

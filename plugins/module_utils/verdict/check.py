@@ -7,7 +7,7 @@ turns that, and every other error inside a check, into UNKNOWN. So PASS needs ev
 
 from typing import Any, Callable, Dict, Iterable, NamedTuple, Sequence, Tuple
 
-from .commands import as_started
+from .commands import as_started, pasteable
 from .evidence import Evidence, Unreadable
 from .reader import Reader
 from .reading_sources import OURS, source_of
@@ -197,4 +197,4 @@ def _action(check: Check, outcome: Outcome, expectations: Any) -> str:
     if outcome.status in (PASS, SKIP):
         return ""
     started_as = expectations.get("started_as") if isinstance(expectations, dict) else None
-    return as_started(outcome.action or check.action, started_as)
+    return as_started(pasteable(outcome.action or check.action), started_as)

@@ -25,6 +25,8 @@ OPTIONAL = (
     ("skip_checks", dict, "a record"),
     # How the toolkit was started, for the commands in messages: checkout or collection.
     ("started_as", str, "a string"),
+    # The node's name in the inventory, for the limit of a playbook in messages.
+    ("inventory_name", str, "a string"),
 )
 # Clock event reasons as nvidia-smi names them; the idle one is never a fault.
 SLOWDOWNS = (

@@ -7,6 +7,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.commands import lines_of
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import printable
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -22,7 +23,7 @@ def render(template: str, **values: Any) -> str:
 @functools.cache
 def environment(*own: Path) -> Environment:
     """The pages' templates and style, and `own` folders that come before them."""
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader([*own, TEMPLATES], encoding="utf-8"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -30,6 +31,8 @@ def environment(*own: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["lines_of"] = lines_of
+    return made
 
 
 def _shown(value: Any) -> str:

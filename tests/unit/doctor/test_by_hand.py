@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 
 import advice
 import healthy_node
@@ -14,6 +16,7 @@ from gpuwright.doctor.by_hand import ELSEWHERE, done_by, hand_note, is_typed, wh
 from gpuwright.doctor.program import explain
 from gpuwright.doctor.report_text import finding_block
 from gpuwright.verdict.by_hand import CLUSTER, CONTROLLER, MACHINE, NODE
+from gpuwright.verdict.commands import AS_ROOT, lines_of, pasteable
 
 PRINTED = advice.printed()
 BY_ID = {check.id: check for check in CHECKS}
@@ -36,6 +39,28 @@ def test_every_action_is_a_command_or_says_who_and_how_to_tell(check_id, action,
 @pytest.mark.parametrize(("check_id", "action", "remedy"), PRINTED)
 def test_what_is_printed_has_nothing_to_fill_in(check_id, action, remedy):
     assert not TO_FILL_IN.search(action), action
+
+
+# Commands that are for root alone, which a user's shell refuses without sudo.
+ROOTS_OWN = re.compile(r"(?:^|; |&& |\|\| )(?!sudo )(?:{}) ".format("|".join(AS_ROOT)))
+ROWS = [(check.id, pasteable(check.action), check.remedy) for check in CHECKS]
+PASTED = [row for row in [*PRINTED, *ROWS] if row[1].startswith("Run: ")]
+
+
+def test_every_action_that_is_typed_can_be_pasted():
+    """All that is printed, and the rows of --explain, in a shell that only parses: commands alone, then with words."""
+    assert len(PASTED) > 150
+    commands = [lines_of(action)[0].removeprefix("Run: ") for _, action, _ in PASTED]
+    whole = [action.removeprefix("Run: ") for _, action, _ in PASTED]
+    script = "\n".join(f"f{number}() {{\n{text}\n}}" for number, text in enumerate([*commands, *whole]))
+    parsed = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+    assert parsed.stderr == ""
+    for command in commands:
+        words = shlex.split(command)
+        # Prose gives itself away by an article, a colon, a full stop, a bracket.
+        assert not {"the", "it", "its", "if", "of", "then", "see", "(Debian:"} & set(words), command
+        assert not command.endswith((".", ":", ",")), command
+        assert not ROOTS_OWN.search(command), command
 
 
 def test_every_row_is_of_a_check_whose_action_somebody_does_by_hand():
@@ -100,7 +125,7 @@ def test_explain_tells_it_too(check, capsys):
         (
             "gpu.power_limit",
             {"power_limit_w": 200},
-            "Run: nvidia-smi -i 0000:3b:00.0 -pl 250 ; set the limit that you want",
+            "Run: sudo nvidia-smi -i 0000:3b:00.0 -pl 250 # Set the limit that you want",
         ),
         ("gpu.recovery_action", {"recovery_action": "gpu reset"}, "then run: nvidia-smi --gpu-reset -i 0000:3b:00.0 ;"),
         ("gpu.recovery_action", {"recovery_action": "reboot"}, "When nobody works on the node, run: systemctl reboot"),
@@ -125,8 +150,8 @@ def test_of_two_cards_both_are_named():
 @pytest.mark.parametrize(
     ("image", "words"),
     [
-        ("/boot/initrd.img-{}", "Run: update-initramfs -u -k {} ; then reboot"),
-        ("/boot/initramfs-{}.img", "Run: dracut -f --kver {} ; then reboot"),
+        ("/boot/initrd.img-{}", "Run: sudo update-initramfs -u -k {} # Then reboot"),
+        ("/boot/initramfs-{}.img", "Run: sudo dracut -f --kver {} # Then reboot"),
     ],
 )
 def test_the_image_is_made_by_the_program_whose_it_is(image, words):

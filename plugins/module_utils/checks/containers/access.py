@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a container that asks for the GPUs will get them."""
 
+import shlex
 from typing import Dict
 
 from ...host.access import read_device_links
@@ -77,7 +78,7 @@ def one_specification(readings: Evidence, expected: Evidence) -> Outcome:
             len(others),
             0,
             words,
-            f"Run: rm {' '.join(others)} ; see what is left: nvidia-ctk cdi list",
+            f"Run: rm {' '.join(map(shlex.quote, others))} ; see what is left: nvidia-ctk cdi list",
             items=others,
         )
     return passed(0, 0, "one specification describes the GPUs")

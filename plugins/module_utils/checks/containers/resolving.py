@@ -43,7 +43,7 @@ exit 4
 """
 ACTION = (
     "Run: ansible-playbook playbooks/system.yml --tags system_containers ; see what the engine says: "
-    "podman --log-level debug run --rm --device nvidia.com/gpu=all IMAGE true ; docker info"
+    "podman --log-level debug run --rm --device nvidia.com/gpu=all IMAGE true, or docker info"
 )
 RESTART = "Restart Docker when none of its containers may be lost: systemctl restart docker"
 

@@ -80,7 +80,7 @@ CHECKS = (
         judge=cudnn_version,
         needs_gpu=False,
         action=(
-            "Run: ansible-playbook site.yml --tags system_cuda; remove files that were copied into the include folder "
+            "Run: ansible-playbook site.yml --tags system_cuda ; remove files that were copied into the include folder "
             "by hand."
         ),
         readers=(READ_CUDNN,),

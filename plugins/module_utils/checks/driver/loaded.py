@@ -188,7 +188,7 @@ def _shut(nodes: Evidence, user: str, names: Sequence[str]) -> Tuple[str, str]:
         return message, ""
     # Root's own group must not be given to a user who has no other rights.
     if mode[2:3] in ("6", "7") and group not in ("root", "0"):
-        join = "Run: usermod -aG {} {} ; then restart its services. Alternatively: NVreg_DeviceFileMode=0666"
+        join = "Run: usermod -aG {} {} ; restart its services, or set NVreg_DeviceFileMode=0666"
         return f"{message} (mode {mode}, group {group}, which has access)", join.format(group, user)
     return f"{message} (mode {mode}, group {group})", ""
 

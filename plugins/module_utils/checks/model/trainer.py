@@ -95,6 +95,6 @@ CHECKS = (
         judge=permissions,
         unit="files",
         needs_gpu=False,
-        action="Run: chown -R root:root and chmod -R go-w on the files that are named, and find out who changed them.",
+        action="Run: chown -R root:root FILE ; chmod -R go-w FILE ; find out who changed the files that are named",
     ),
 )

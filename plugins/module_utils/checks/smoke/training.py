@@ -262,7 +262,7 @@ CHECKS = (
         question="Did the smoke test run the way training runs do?",
         judge=sandbox,
         needs_gpu=False,
-        action="Run: ansible-playbook site.yml --tags model,verify, so that the test finds the training service.",
+        action="Run: ansible-playbook site.yml --tags model,verify ; the test then finds the training service",
     ),
 )
 

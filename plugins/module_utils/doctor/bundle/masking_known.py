@@ -107,6 +107,7 @@ def named_in(value: Any, key: str = "") -> List[Tuple[str, str]]:
     kind = {
         "hostname": "host",
         "host": "host",
+        "inventory_name": "host",
         "users": "user",
         "user": "user",
         "training_user": "user",

@@ -5,6 +5,7 @@ import re
 from typing import Dict, List, NamedTuple
 
 from ...verdict.check import NEEDS_ROOT, NO_GPU_EXPECTED, OK, ONLY_ROOT
+from ...verdict.commands import WORDS
 from .scope import off_node
 
 GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
@@ -20,13 +21,13 @@ STATE_THEM = re.compile(r": state them \(verify_\w+\)")
 HALVES = (
     (re.compile(r"^Correct the expected model in the inventory, or take"), "Take"),
     (re.compile(r"; power off and reseat a missing card, or correct the expected number"), "; reseat a missing card"),
-    (re.compile(r"(?:,| ;)? (?:and )?then (?:run )?:?ansible-playbook [^;]*(?= ; |$)"), ""),
-    (re.compile(r", or run: ansible-playbook [^;]*(?= ; |$)"), ""),
+    (re.compile(r"(?:,| ;)? (?:and )?then (?:run )?:?ansible-playbook [^;#]*(?= ; | # |$)"), ""),
+    (re.compile(r", or run: ansible-playbook [^;#]*(?= ; | # |$)"), ""),
     (re.compile(r", then run gpu-doctor again as root"), ", then scan again as root"),
 )
 UNKNOWN_CARD = "Judge the card by its data sheet, or take a newer gpu-doctor.pyz, which may know it."
 # Between the commands of an action, and between its sentences.
-BETWEEN = re.compile(r"( ; |(?<=[a-z)])\. (?=[A-Z]))")
+BETWEEN = re.compile(r"( ; | # |(?<=[a-z)])\. (?=[A-Z]))")
 OF_A_NODE = re.compile(
     r"ansible-playbook|roles/|\binventory\b|\b(?:verify|system|framework|model)_\w+|gpuwright|--acknowledge"
 )
@@ -83,11 +84,14 @@ def without_playbooks(action: str, host: Host) -> str:
         action = pattern.sub(words, action)
     parts = BETWEEN.split(action)
     kept: List[str] = []
+    words = read = False  # whether this part, and the first one that is kept, are words behind the commands
     for index in range(0, len(parts), 2):
+        words = words or (index > 0 and parts[index - 1] == WORDS)
         foreign = host.family == "unknown" and OF_A_FAMILY.search(parts[index])
         if parts[index] and not foreign and not OF_A_NODE.search(parts[index]):
+            read = words if not kept else read
             kept += ([parts[index - 1]] if kept else []) + [parts[index]]
     if not kept:
         return INSTALL
     text = "".join(kept)
-    return text if text.startswith(("Run", "http")) or not action.startswith("Run: ") else "Run: " + text
+    return text if read or text.startswith(("Run", "http")) or not action.startswith("Run: ") else "Run: " + text

@@ -13,7 +13,7 @@ def damaged(*packages: str, count: int = 1) -> dict:
     """An environment of which files of these packages are missing."""
     first = {"distribution": packages[-1], "path": f"{packages[-1]}/x.py", "problem": "is missing"}
     record = {"distributions": 2, "files": 2, "hashed": 0, "problem_count": count}
-    return {**record, "problems": [first], "damaged": list(packages)}
+    return {**record, "problems": [first], "damaged": list(packages), "closed_count": 0, "closed": []}
 
 
 def running(**second: object) -> dict:

@@ -74,7 +74,10 @@ def test_what_identifies_is_nowhere_in_a_masked_bundle(canaries, folder):
     found = members(folder / "b.tar.gz")
     assert set(found) >= ALWAYS
     text = "\n".join(name + "\n" + data.decode() for name, data in found.items()).lower()
-    left = {name: value for name, value in CANARIES.items() if value.lower() in text}
+    # An age in seconds may have the digits of a number in it.
+    left = {
+        name: value for name, value in CANARIES.items() if re.search(rf"(?<!\d){re.escape(value.lower())}(?!\d)", text)
+    }
     assert left == {}
     # Nor in what is packed around the files.
     with tarfile.open(folder / "b.tar.gz") as archive:

@@ -25,11 +25,6 @@ def damage(readings: Evidence) -> Tuple[List[str], str]:
     return damaged, words
 
 
-def _tells_modes(readings: Evidence) -> bool:
-    """A bundle of an earlier release does not."""
-    return "closed" in readings.names("environment")
-
-
 def files(readings: Evidence, expected: Evidence) -> Outcome:
     """Every file of the environment exists with the size that its package recorded and, if it was changed after the
     environment was complete, with the recorded hash; every package has the locked version. Level deep compares every
@@ -43,7 +38,7 @@ def files(readings: Evidence, expected: Evidence) -> Outcome:
     if [name for name in damaged if name != TRAINER] or (number and not damaged):
         begin = "one problem" if number == 1 else f"{number} problems, such as"
         return failed("damaged", number, 0, f"{begin}: {words}", items=[name for name in damaged if name != TRAINER])
-    closed = [path.text() for path in readings.each("environment", "closed")] if _tells_modes(readings) else []
+    closed = [path.text() for path in readings.each("environment", "closed")]
     if closed:
         number = readings.number("environment", "closed_count")
         more = f" and {number - 1} more" if number > 1 else ""

@@ -108,7 +108,7 @@ def prepare() -> None:
 def decided(known: Mapping[str, Any], templar: Any, environment: object) -> dict[str, Any]:
     """For the host with these variables and an environment of that name, whether it has something to do.
 
-    `{roles, all, inputs, names, play, judges_only}`: the last two are which play has read it, and whether only to judge.
+    `{roles, all, inputs, names, play, judges_only}`: which play has read it, and whether only to judge.
     """
     node = needed_fact(known, "gpu_node")
     plan = {**needed_fact(known, "gpu_node_plan"), "environment": environment}

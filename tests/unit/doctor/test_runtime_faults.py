@@ -62,8 +62,8 @@ def examine(play: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
         monkeypatch.setenv("PATH", f"{tmp_path / 'fake_bin'}:/usr/bin:/bin")
         collect = gpuwright.doctor.program.collect
 
-        def impatient(expectations: dict, root: str, _seconds: float, level: str) -> dict:
-            return collect(expectations, root, SECONDS, level)
+        def impatient(expectations: dict, root: str, _seconds: float, level: str, site: bool) -> dict:
+            return collect(expectations, root, SECONDS, level, site=site)
 
         monkeypatch.setattr(gpuwright.doctor.program, "collect", impatient)
         status = gpuwright.doctor.program.main(["--level", "quick", "--json"], root=host.root)

@@ -25,7 +25,7 @@ KEY = {
 def run_task(tmp_path: Path, role: str, file: str, **node: Any) -> subprocess.CompletedProcess[str]:
     """The last task of a task file, for a host whose driver is not there yet."""
     task = yaml.safe_load((REPOSITORY / f"roles/{role}/tasks/{file}.yml").read_text())[-1]
-    variables = {"ansible_facts": {"gpu_node": node, "gpu_node_plan": {"driver": {"present": False}}}}
+    variables = {"ansible_facts": {"gpu_node": node, "gpu_node_plan": {"driver": {"present": False, "signed": False}}}}
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": variables, "tasks": [task]}
     book = tmp_path / "play.yml"
     book.write_text(json.dumps([play]))

@@ -59,7 +59,10 @@ def test_the_actions_of_checks_are_written_so() -> None:
         ("Run: sudo gpu-doctor", "Run: sudo gpu-doctor"),
         ("Run: sudo rm x # Done", "Run: sudo rm x # Done"),
         # A folder's name that begins as a program does, and what no shell takes.
-        ("Run: unset CUDA_VISIBLE_DEVICES ; then run it again.", "Run: unset CUDA_VISIBLE_DEVICES # Then run it again."),
+        (
+            "Run: unset CUDA_VISIBLE_DEVICES ; then run it again.",
+            "Run: unset CUDA_VISIBLE_DEVICES # Then run it again.",
+        ),
         ("Reseat the card ; then boot", "Reseat the card ; then boot"),
     ],
 )

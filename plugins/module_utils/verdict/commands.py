@@ -2,7 +2,7 @@
 """Commands in messages: as the toolkit was started (from its checkout or as a collection), and ready to be pasted.
 
 An action that can be typed is "Run: COMMAND ; COMMAND # Words for the reader". A shell takes all of it as it stands;
-what prints on more than one line puts the words on a line of their own (`lines_of`).
+whoever prints on more than one line puts the words on lines of their own (`lines_of`).
 """
 
 import shlex

@@ -18,6 +18,7 @@ from gpuwright.checks.all import BY_HAND, CHECKS, run_checks
 from gpuwright.doctor.by_hand import is_typed, who_acts
 from gpuwright.verdict.by_hand import CONTROLLER, NODE
 from gpuwright.verdict.check import DEEP, FAIL, UNKNOWN, WARN
+from gpuwright.verdict.commands import lines_of
 
 # Tried by test_advice.py: the printed command alone ends in PASS.
 HOST = {
@@ -91,7 +92,7 @@ NOT_ALONE = {
     **{check_id: why for part in healthy_node.PARTS for check_id, why in getattr(part, "NOT_TRIED", {}).items()},
 }
 COMMAND = re.compile(
-    r"^(?:.*\b[Rr]un(?: on the node)?: |then )?(?:sudo )?"
+    r"^(?:.*\b[Rr]un(?: on the node)?: |then |Then, on the controller: )?(?:sudo )?"
     r"((?:ansible-playbook|apt-get|chmod|chown|dkms|dnf|dracut|gpu-doctor|modprobe|mount|mv|nvidia-ctk|nvidia-modprobe|"
     r"nvidia-smi|rm|sed|setpci|systemctl|usermod) .*)$"
 )
@@ -102,8 +103,11 @@ def typed(action: str) -> list[tuple[str, str]]:
 
     What begins with a word, as in "its log says why: journalctl -u x", is for reading.
     """
-    found = (COMMAND.match(part.strip()) for part in re.split(r" ; |, then (?!run: )", action))
-    lines = [match.group(1).rstrip(".") for match in found if match]
+    action, *words = lines_of(action)
+    parts = [*re.split(r" ; |, then (?!run: )", action), *(word for word in words if word.startswith("Then, on the "))]
+    found = (COMMAND.match(part.strip()) for part in parts)
+    # The tests are root, on hosts that may have no sudo.
+    lines = [match.group(1).rstrip(".").replace("sudo ", "") for match in found if match]
     return [(CONTROLLER if line.startswith("ansible-playbook") else NODE, line) for line in lines]
 
 

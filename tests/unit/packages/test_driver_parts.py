@@ -86,7 +86,7 @@ def test_other_updates_leave_the_driver_to_an_upgrade() -> None:
 
 
 def test_unattended_upgrades_leave_it_alone() -> None:
-    plan = {**PLAN, "driver": {"preference": {"package": "", "version": ""}}}
+    plan = {**PLAN, "driver": {"preference": {"package": "", "version": ""}, "signed": False}}
     patterns = re.findall(r'"(\^.*)";', unattended_of(plan))
     names = VERSIONED + APART + TOOLKIT
     assert [name for name in names + OTHERS if any(re.match(pattern, name) for pattern in patterns)] == names

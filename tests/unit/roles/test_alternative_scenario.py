@@ -65,6 +65,7 @@ SAME = {
     "gpuwright_full",
     "system_tuning_state",
     "system_tuning_scratch_serial",
+    "system_tuning_scratch_serials",
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Callable
 
 import healthy_node
@@ -16,6 +15,7 @@ from gpuwright.doctor.report_text import finding_lines, report_lines
 from gpuwright.verdict import check as verdict_check
 from gpuwright.verdict.causes import CAUSES, consequences, first_causes, own_findings, with_causes
 from gpuwright.verdict.check import FAIL, PASS, UNKNOWN, WARN
+from gpuwright.verdict.commands import lines_of
 
 IDS = [check.id for check in CHECKS]
 XID_79 = {"code": 79, "pci_id": "0000:3b:00", "count": 1, "first_s": 9, "last_s": 9, "text": "Xid 79", "closed_by": ""}
@@ -217,8 +217,9 @@ def test_nothing_is_cut_and_no_command_is_broken_on_any_terminal(act, columns):
     text = " ".join(" ".join(lines).split())
     for check in own_findings(checks):
         assert " ".join(f"{check['id']}: {check['message']}".split()) in text
-        assert " ".join(check["action"].split()) in text
-        for command in re.split(r" ; ", check["action"]):
+        commands, *words = lines_of(check["action"])
+        assert all(" ".join(part.split()) in text for part in [commands, *words])
+        for command in commands.split(" ; "):
             assert any(command in line for line in lines) or ". " in command, command
 
 

@@ -46,7 +46,7 @@ def _fails(row: Mapping[str, Any], release: Mapping[str, Any], kernel: str, driv
         return False
     if row["family"] and row["family"] != release["family"]:
         return False
-    if not kernel[:1].isdigit():
+    if not kernel[:1].isdecimal():
         # A host that does not exist has the newest kernel of its release.
         return bool(row["release"]) and version_key(release["version"]) >= version_key(row["release"])
     return bool(kernel_sort_key(kernel) >= kernel_sort_key(row["kernel"]))

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "collections"))
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu import cards
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
@@ -21,18 +23,7 @@ NAMES = {
     "Ubuntu 22.04": "ubuntu 22.04",
     "Ubuntu 24.04": "ubuntu 24.04",
 }
-# The cards that people have, by architecture, newest first; each has to be one of the matrix.
-PEOPLE_HAVE = {
-    "blackwell": "B200, B300, GeForce RTX 50, RTX PRO",
-    "hopper": "H100, H200, H20",
-    "ada": "L4, L40S, GeForce RTX 40, RTX 4000 to 6000 Ada",
-    "ampere": "A100, A30, A40, A10, A2, GeForce RTX 30, RTX A6000 to A2000",
-    "turing": "T4, GeForce RTX 20 and GTX 16, Quadro RTX",
-    "volta": "V100, Titan V",
-    "pascal": "P100, P40, P4, GeForce GTX 10",
-    "maxwell": "M60, M40, M10, GeForce GTX 900",
-    "kepler": "K80",
-}
+PEOPLE_HAVE: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yml").read_text())
 
 
 def table(titles: list[str], rows: list[list[str]]) -> list[str]:
@@ -84,13 +75,13 @@ def first_page(matrix: dict[str, Any], refused: str) -> str:
         "* **A card cut into MIG devices** has the plan of its card.",
         "* **HGX and DGX boards** also get their fabric manager ([hgx.md](hgx.md)).",
         "* **vGPU guests** get the driver that your site names ([vgpu.md](vgpu.md)).",
-        "* **ARM servers** are planned only. Other Kepler cards (K10, K40) and SLES have no plan.",
+        "* **ARM servers** are planned only. Older cards of the last architecture above, and SLES, have no plan.",
         "* **How sure is it?** [SUPPORT.md](../SUPPORT.md) says what ran on which system.",
         "",
         "Ask for exactly yours, without any host:",
         "",
         "```",
-        'tools/gpu-plan "RTX 4090" --os "ubuntu 22.04"',
+        f'tools/gpu-plan "{list(PEOPLE_HAVE.values())[2].split(", ")[1]}" --os "ubuntu 22.04"',
         "```",
         "",
         "Every card, every system and every version, with its source: [the complete tables](compatibility-tables.md).",

@@ -151,7 +151,7 @@ def test_exposure_comes_from_the_settings(name, tmp_path):
     """Without the settings that the page has, but as the same user, it is what the page says."""
     gone = {setting for setting in promised(name) if not setting.startswith(("User=", "Group="))}
     bare = "\n".join(line for line in UNITS[name].splitlines() if line not in gone)
-    as_user, as_root = re.findall(r"([0-9.]+) for what runs as (?:the training user|root)", " ".join(PAGE.split()))
+    as_user, as_root = re.findall(r"([0-9.]+) for (?:the training user|root)", " ".join(PAGE.split()))
     assert exposure(tmp_path, name, bare)[0] >= float(as_user if name in (TRAINING, JOB) else as_root)
 
 

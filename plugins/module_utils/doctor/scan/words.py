@@ -84,12 +84,12 @@ def without_playbooks(action: str, host: Host) -> str:
         action = pattern.sub(words, action)
     parts = BETWEEN.split(action)
     kept: List[str] = []
-    words = read = False  # whether this part, and the first one that is kept, are words behind the commands
+    behind = read = False  # whether this part, and the first one that is kept, are words behind the commands
     for index in range(0, len(parts), 2):
-        words = words or (index > 0 and parts[index - 1] == WORDS)
+        behind = behind or (index > 0 and parts[index - 1] == WORDS)
         foreign = host.family == "unknown" and OF_A_FAMILY.search(parts[index])
         if parts[index] and not foreign and not OF_A_NODE.search(parts[index]):
-            read = words if not kept else read
+            read = behind if not kept else read
             kept += ([parts[index - 1]] if kept else []) + [parts[index]]
     if not kept:
         return INSTALL

@@ -34,8 +34,11 @@ def test_the_package_manager_is_that_of_the_system(readings, manager):
 @pytest.mark.parametrize(
     ("family", "words"),
     [
-        ("redhat", "Run: dnf reinstall -y $(rpm -qf /usr/lib64/libcuda.so.1) ; where no package has it: " + PLAYBOOK),
-        ("debian", "--reinstall $(dpkg -S libcuda.so.1 | grep -v ^diversion | cut -d: -f1 | sort -u) ; where"),
+        (
+            "redhat",
+            "Run: sudo dnf reinstall -y $(rpm -qf /usr/lib64/libcuda.so.1) # Where no package has it: " + PLAYBOOK,
+        ),
+        ("debian", "--reinstall $(dpkg -S libcuda.so.1 | grep -v ^diversion | cut -d: -f1 | sort -u) # Where"),
     ],
 )
 def test_a_library_comes_back_by_its_package(family, words):
@@ -50,13 +53,13 @@ def test_without_the_package_only_the_playbook_helps():
     readings = healthy_node.readings()
     readings["driver_files"]["nvidia_smi"] = None
     assert action_of("driver.nvidia_smi_file", readings).startswith(
-        "Run: dnf reinstall -y $(rpm -qf /usr/bin/nvidia-smi)"
+        "Run: sudo dnf reinstall -y $(rpm -qf /usr/bin/nvidia-smi)"
     )
     for package in readings["driver_packages"]["packages"]:
         package["name"] = "kmod-nvidia-latest-dkms"
     assert action_of("driver.nvidia_smi_file", readings) == "Run: " + PLAYBOOK
     readings["driver_packages"] = {"unreadable": "rpm did not answer"}
-    assert action_of("driver.nvidia_smi_file", readings).startswith("Run: dnf reinstall -y ")
+    assert action_of("driver.nvidia_smi_file", readings).startswith("Run: sudo dnf reinstall -y ")
 
 
 @pytest.mark.parametrize(
@@ -72,10 +75,10 @@ def test_what_the_driver_lacks_is_named(rc, words):
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["nvidia-persistenced"], "Run: systemctl unmask nvidia-persistenced ; systemctl enable"),
-        (["nvidia-compute-utils-580-server"], "Run: systemctl unmask"),
-        (["kmod-nvidia-latest-dkms"], "Run: dnf install -y nvidia-persistenced ; systemctl enable --now nvidia-pers"),
-        ([], "Run: systemctl unmask"),
+        (["nvidia-persistenced"], "Run: sudo systemctl unmask nvidia-persistenced ; sudo systemctl enable"),
+        (["nvidia-compute-utils-580-server"], "Run: sudo systemctl unmask"),
+        (["kmod-nvidia-latest-dkms"], "Run: sudo dnf install -y nvidia-persistenced ; sudo systemctl enable --now"),
+        ([], "Run: sudo systemctl unmask"),
     ],
 )
 def test_a_daemon_whose_package_was_removed_is_installed(names, words):
@@ -99,7 +102,7 @@ def test_the_files_of_the_toolkit_and_cudnn_are_named_where_they_belong():
 def test_two_versions_are_brought_to_one_by_the_manager_that_is_there():
     readings = healthy_node.readings()
     readings["driver_packages"]["packages"][0]["version"] = "570.1"
-    assert action_of("driver.packages", readings).startswith("Run: dnf distro-sync -y '*nvidia*'")
+    assert action_of("driver.packages", readings).startswith("Run: sudo dnf distro-sync -y '*nvidia*'")
     readings["driver_packages"]["manager"] = "dpkg"
     name = readings["driver_packages"]["packages"][0]["name"]
-    assert f"apt-get install -y --allow-downgrades {name}=580.95.05* ; then" in action_of("driver.packages", readings)
+    assert f"apt-get install -y --allow-downgrades {name}=580.95.05* # Then" in action_of("driver.packages", readings)

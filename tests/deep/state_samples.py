@@ -17,7 +17,7 @@ from gpuwright.checks.containers import reading as containers
 from gpuwright.checks.gpu import strikes_kept as strikes
 from gpuwright.checks.waivers import acknowledgements
 from gpuwright.doctor import root_result
-from gpuwright.first_record import stamp
+from gpuwright.first_record import ledger, stamp
 from gpuwright.host.bounded import Finished
 from gpuwright.host.secure_boot import mok_request
 from gpuwright.launch import runtime_policy
@@ -36,6 +36,15 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BOOT = "11111111-2222-3333-4444-555555555555"
 
 
+LOOKED = {
+    "files": {"/etc/a": "file 644 0:0 00"},
+    "packages": {"a": "1"},
+    "users": {"a": "1:1"},
+    "groups": {"a": "1"},
+    "stamp": "0",
+}
+
+
 @dataclass(frozen=True)
 class State:
     """A state file: where it lies below the root, a whole one, what reads it, and the errors that its callers know."""
@@ -44,6 +53,18 @@ class State:
     whole: Any
     read: Callable[[str], Any]
     known: tuple[type[BaseException], ...] = ()
+
+
+def look_again(*_arguments: Any, **_more: Any) -> dict[str, Any]:
+    """A host on which one file has changed since."""
+    return {"files": {"/etc/a": "file 644 0:0 01"}, "packages": {"a": "1"}, "users": {}, "groups": {}, "stamp": "1"}
+
+
+def read_changes(root: str) -> None:
+    """A run that begins after a killed one, and its end."""
+    Path(root, ledger.RECORD[1:]).write_text("{}")
+    ledger.begin("another", root, look_again, lambda *_arguments: ())
+    ledger.end("another", root, look_again)
 
 
 def program_of_drains() -> Any:
@@ -286,6 +307,34 @@ STATES = {
         {"allocator": "none", "libraries": {"jemalloc": "/a"}},
         runtime_policy.load_policy,
         (runtime_policy.LaunchError,),
+    ),
+    "changes of a node": State(
+        ledger.LEDGER,
+        {
+            "schema": 1,
+            "run": "killed",
+            "before": LOOKED,
+            "after": None,
+            "ours": {"files": {"/etc/b": ["file 644 0:0 00", True]}, "packages": {}, "users": {}, "groups": {}},
+            "foreign": {"files /etc/b": "x"},
+            "taken": {"/etc/c": {"line": "file 644 0:0 00", "content": "eA==", "entries": ["0"], "left": "x"}},
+        },
+        read_changes,
+        (ledger.Damaged, OSError),
+    ),
+    "first record": State(
+        ledger.RECORD,
+        {
+            "schema": 1,
+            "time": "2026-01-05T10:00:00Z",
+            "family": "debian",
+            "late": ["/etc/gpuwright"],
+            "contents": {"00": "eA=="},
+            "own": {"files": {"/etc/gpuwright": "folder 755 0:0"}, "users": {}},
+            **LOOKED,
+        },
+        lambda root: ledger.new_ledger(ledger.load(ledger.RECORD, root) or {}),
+        (ledger.Damaged, OSError),
     ),
     "stamp": State(
         "/venv/gpuwright.json",

@@ -15,6 +15,8 @@ from ..host.files import below, names_in
 from ..host.os_family import read_family
 from ..host.whole_file import write_whole
 from ..host.written.owning import make_folders
+from ..host.written.state_file import ANY, NAME, OTHERS, check
+from ..host.written.state_file import Damaged as WrongForm
 from ..packages.history import installed_by_hand
 from ..verdict.report import now_utc
 from .look import look, read_contents
@@ -32,6 +34,29 @@ ACCOUNT = "gpuwright trainer"
 # Numbers of accounts below this one are of the system and of services (login.defs).
 FIRST_PERSON = 1000
 KINDS = ("files", "packages", "users", "groups")
+# Lines by name, as `look` has them; a wide look has more, which `stamp` judges.
+LINES = {str: NAME}
+LOOK: Dict[str, Any] = {**{kind: LINES for kind in KINDS}, "stamp?": (str, None), "names?": ([NAME], None), OTHERS: ANY}
+RECORD_FORM: Dict[str, Any] = {
+    **LOOK,
+    "schema": int,
+    "time": str,
+    "family": str,
+    "late": [NAME],
+    "contents": {str: str},
+    "own": {str: LINES},
+}
+LEDGER_FORM = {
+    "schema": int,
+    "run": NAME,
+    "before": (LOOK, None),
+    "after": (LOOK, None),
+    # The line that a run of ours left, and whether it made the thing.
+    "ours": {kind: {str: [NAME, bool]} for kind in KINDS},
+    "foreign": LINES,
+    "taken?": {str: {"line": NAME, "content": str, "entries": [NAME], "left?": NAME, OTHERS: ANY}},
+    OTHERS: ANY,
+}
 
 Look = Callable[..., Dict[str, Any]]
 ByHand = Callable[..., Collection[str]]
@@ -63,6 +88,12 @@ def load(path: str, root: str = "/") -> Optional[Dict[str, Any]]:
         )
     if type(schema) is not int or schema != SCHEMA:
         raise Damaged(damage(path, f"expected a record of schema {SCHEMA}"))
+    try:
+        check(found, RECORD_FORM if path == RECORD else LEDGER_FORM, path)
+    except WrongForm as error:
+        raise Damaged(damage(path, f"{error.place}: {error.why}"))
+    if path == LEDGER and found["run"] and found["before"] is None:
+        raise Damaged(damage(path, "before: a run has begun, and nothing says from where"))
     return found
 
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import zlib
-from typing import Any, Callable, Iterable, List, Mapping, Sequence
+from typing import Any, Callable, Iterable, List, Mapping, Sequence, Tuple
 
 from ..host.bounded import Finished, run_bounded
 from ..host.files import below
@@ -26,8 +26,15 @@ class NotDone(Exception):
 
 
 def restore_files(rows: Iterable[Row], record: Mapping[str, Any], root: str = "/") -> None:
-    """Bring the files of these rows to their lines of the record. A folder that holds files stays. OSError."""
+    """Bring the files of these rows to their lines of the record. A folder that holds files stays.
+
+    OSError, `NotDone`.
+    """
     ours = [row for row in rows if row.kind == "files"]
+    # Nothing is removed while something else cannot be put back.
+    for row in ours:
+        if row.step != REMOVE:
+            _parts_of(row.name, row.was, record)
     # Folders are made from the top and removed from the bottom.
     for row in sorted((row for row in ours if row.step == REMOVE), key=lambda row: row.name, reverse=True):
         _remove(below(root, row.name))
@@ -43,21 +50,32 @@ def _remove(full: str) -> None:
         os.unlink(full)
 
 
-def _put_back(path: str, line: str, record: Mapping[str, Any], root: str) -> None:
-    full, words = below(root, path), line.split(" ")
-    make_folders(os.path.dirname(full))
+def _parts_of(path: str, line: str, record: Mapping[str, Any]) -> Tuple[int, Tuple[int, int], bytes]:
+    """(mode, owner, content) in a line of the record; a link has none. `NotDone` if they are damaged."""
+    words = line.split(" ")
     if words[0] == "link":
+        return 0, (0, 0), b""
+    try:
+        mode, (user, group) = int(words[1], 8), [int(number) for number in words[2].split(":")]
+        content = b"" if words[0] == "folder" else zlib.decompress(base64.b64decode(record["contents"][words[3]]))
+    except (IndexError, KeyError, ValueError, zlib.error) as error:
+        raise NotDone(f"{path} cannot be put back, since the record of it is damaged: {error}")
+    return mode, (user, group), content
+
+
+def _put_back(path: str, line: str, record: Mapping[str, Any], root: str) -> None:
+    full = below(root, path)
+    mode, owner, content = _parts_of(path, line, record)
+    make_folders(os.path.dirname(full))
+    if line.startswith("link "):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(full)
         os.symlink(line.partition(" ")[2], full)
-        return
-    mode, owner = int(words[1], 8), [int(number) for number in words[2].split(":")]
-    if words[0] == "folder":
+    elif line.startswith("folder "):
         make_folders(full)
-        own_path(full, mode, (owner[0], owner[1]))
-        return
-    content = zlib.decompress(base64.b64decode(record["contents"][words[3]]))
-    write_whole(full, content, mode, (owner[0], owner[1]))
+        own_path(full, mode, owner)
+    else:
+        write_whole(full, content, mode, owner)
 
 
 def remove_trees(trees: Iterable[str], root: str = "/") -> List[str]:

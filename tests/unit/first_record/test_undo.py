@@ -129,6 +129,22 @@ def test_what_an_administrator_wrote_before_us_is_not_lost_to_the_first_record(n
     assert "nvidia" in (node.root / DAEMON[1:]).read_text()
 
 
+@pytest.mark.parametrize("content", ["", "eA==", "???"])
+def test_nothing_is_removed_while_the_record_of_something_else_is_damaged(node: Uninstalled, content: str) -> None:
+    """As a disk or a hand leaves it: an uninstallation that stops halfway would be worse than none."""
+    provision(node)
+    without_packages(node)
+    file = node.root / "var/lib/gpuwright/first-record.json"
+    record = json.loads(file.read_text())
+    assert record["contents"]
+    record["contents"] = dict.fromkeys(record["contents"], content)
+    file.write_text(json.dumps(record))
+    before = (node.root / DAEMON.lstrip("/")).read_bytes()
+    with pytest.raises(undo.NotDone, match=f"{DAEMON} cannot be put back, since the record of it is damaged"):
+        node.put_back()
+    assert (node.root / UNIT.lstrip("/")).exists() and (node.root / DAEMON.lstrip("/")).read_bytes() == before
+
+
 def test_packages_and_files_of_others_stay_and_are_named(node: Uninstalled) -> None:
     provision(node)
     node.write(EDITOR, "an administrator's")

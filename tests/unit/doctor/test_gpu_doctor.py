@@ -135,9 +135,10 @@ def test_what_is_bad_stands_last_with_its_action(doctor, node):
     done = doctor()
     lines = done.stdout.splitlines()
     assert done.returncode == 1
-    assert lines[-5] == "FAIL     cuda.link: /usr/local/cuda is a dangling link"
-    assert lines[-4].strip() == "found none, expected /usr/local/cuda-12.9"
-    assert lines[-3].strip().startswith("-> Run: ansible-playbook site.yml --tags system_cuda")
+    assert lines[-6] == "FAIL     cuda.link: /usr/local/cuda is a dangling link"
+    assert lines[-5].strip() == "found none, expected /usr/local/cuda-12.9"
+    assert lines[-4].strip() == "-> Run: ansible-playbook site.yml --tags system_cuda"
+    assert lines[-3].strip() == "To see what changed it: alternatives --display cuda"
     assert lines[-2] == ""
     judged = len([check for check in checks.CHECKS if check.level != DEEP]) - SKIPPED
     assert f": FAIL ({judged} checks: 1 FAIL, {judged - 1} PASS; {SKIPPED} skipped)" in lines[-1]

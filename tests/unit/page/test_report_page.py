@@ -19,7 +19,7 @@ from page_samples import HOSTILE, broken, everywhere, fleet, make_pages, report,
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SCHEMA = json.loads((REPOSITORY / "roles/verify/files/report.schema.json").read_text())
-VOID = ("meta", "rect", "line", "input")
+VOID = ("br", "meta", "rect", "line", "input")
 
 
 class Page(html.parser.HTMLParser):

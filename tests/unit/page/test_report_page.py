@@ -69,7 +69,8 @@ def test_a_fleet_has_the_worst_host_first():
     assert order == sorted(order)
     assert "535.1 instead of 580.*" in found.text and "never: damaged" in found.text
     for text in (found.text, page(*hosts[1]).text):
-        assert "Run: sudo systemctl unmask nvidia-persistenced ; sudo systemctl enable --now nvidia-persistenced" in text
+        unit = "nvidia-persistenced"
+        assert f"Run: sudo systemctl unmask {unit} ; sudo systemctl enable --now {unit}" in text
     assert "The report of this host cannot be read: damaged. Run: ansible-playbook" in page(*hosts[2]).text
 
 

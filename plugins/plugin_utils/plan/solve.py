@@ -74,9 +74,11 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
         held = {name: value for name, value in held.items() if name not in TOOLKIT_KINDS}
     release = find_release(matrix, host)
     form = matrix["os_families"][release["family"]]["format"] if release else "rpm"
-    guest = None if host.get("only_judged") else guest_of(host, pins, form)
+    guest = guest_of(host, pins, form)
     if guest and guest.conflicts:
-        return {"conflicts": guest.conflicts}
+        if not host.get("only_judged"):
+            return {"conflicts": guest.conflicts}
+        guest = None
     if guest:
         matrix, pins = dict(matrix, site_driver=guest.packages), guest.pins
     by_signature = _without_console(matrix, host, release, pins) if release and not guest else None

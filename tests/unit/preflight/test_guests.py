@@ -105,8 +105,10 @@ def test_whole_cards_take_no_notice_of_a_guest_driver_for_others_of_the_group():
     assert solve(MATRIX, host, {})["driver"]["source"] != "site"
 
 
-def test_a_guest_that_is_only_judged_is_not_refused():
+def test_a_guest_that_is_only_judged_is_not_refused_and_judged_by_the_driver_that_runs():
     assert "conflicts" not in solve(MATRIX, {**guest(), "only_judged": True}, {})
+    plan = solve(MATRIX, {**guest(loaded="550.90.07"), "only_judged": True}, {})
+    assert plan["driver"]["present"] and plan["driver"]["version"] == "550.90.07" and plan["driver"]["source"] == "site"
 
 
 def site_driver(**settings: Any) -> Any:

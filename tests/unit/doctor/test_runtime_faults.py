@@ -16,6 +16,7 @@ import healthy_kernel
 import healthy_node
 import pytest
 from fault_rows import ROWS, TOKEN_FIELDS, TOKENS, Row
+from gpuwright.verdict.commands import lines_of
 from host_tree import HostTree
 from module_files import load_file
 from page_samples import make_pages

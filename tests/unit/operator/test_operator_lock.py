@@ -355,6 +355,30 @@ def test_only_the_verification_that_ends_a_run_gives_back_what_a_role_took(host:
     assert rc == 0 and host.record() == {}, said
 
 
+@pytest.mark.parametrize(
+    ("read_by", "arguments", "kept"),
+    [
+        # A layer by itself has read the host; in site.yml the first play has, and the verification follows.
+        ("Layer", (), False),
+        ("Preflight", (), True),
+        ("Preflight", ("--tags", "system"), False),
+        ("Preflight", ("--skip-tags", "verify"), False),
+    ],
+)
+def test_a_layer_gives_it_back_where_no_verification_follows(
+    host: Host, read_by: str, arguments: tuple[str, ...], kept: bool
+) -> None:
+    host.play("a.yml", "true")
+    (play,) = json.loads((host.folder / "a.yml").read_text())
+    facts = {"name": "Read", "ansible.builtin.set_fact": {"cacheable": True, "gpu_node_settled": {"play": read_by}}}
+    done = {"ansible.builtin.import_role": {"name": "gpuwright.node.preflight", "tasks_from": "layer_done"}}
+    play |= {"name": "Layer", "tasks": [facts], "post_tasks": [done], "tags": ["system"]}
+    play["vars"] = {"preflight_layer": "system"}
+    (host.folder / "a.yml").write_text(json.dumps([play]))
+    rc, said = host.run("a.yml", *arguments)
+    assert rc == 0 and bool(host.record()) is kept, said
+
+
 def test_a_run_of_another_controller_is_over_after_the_quiet_time(host: Host) -> None:
     """Ten minutes after its last call and its last process; until then, nobody else gets the host."""
     other = {"run": "ctl-2:1:1", "who": "carol", "controller": "ctl-2", "machine": "x:y:1", "pid": 1, "started": "1"}

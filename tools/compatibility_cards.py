@@ -23,7 +23,9 @@ NAMES = {
     "Ubuntu 22.04": "ubuntu 22.04",
     "Ubuntu 24.04": "ubuntu 24.04",
 }
-PEOPLE_HAVE: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yml").read_text())
+# Cards are named in data alone.
+DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yml").read_text())
+PEOPLE_HAVE: dict[str, str] = DATA["people_have"]
 
 
 def table(titles: list[str], rows: list[list[str]]) -> list[str]:
@@ -75,13 +77,13 @@ def first_page(matrix: dict[str, Any], refused: str) -> str:
         "* **A card cut into MIG devices** has the plan of its card.",
         "* **HGX and DGX boards** also get their fabric manager ([hgx.md](hgx.md)).",
         "* **vGPU guests** get the driver that your site names ([vgpu.md](vgpu.md)).",
-        "* **ARM servers** are planned only. Older cards of the last architecture above, and SLES, have no plan.",
+        f"* **ARM servers** are planned only. {DATA['without_plan']}",
         "* **How sure is it?** [SUPPORT.md](../SUPPORT.md) says what ran on which system.",
         "",
         "Ask for exactly yours, without any host:",
         "",
         "```",
-        f'tools/gpu-plan "{list(PEOPLE_HAVE.values())[2].split(", ")[1]}" --os "ubuntu 22.04"',
+        DATA["question"],
         "```",
         "",
         "Every card, every system and every version, with its source: [the complete tables](compatibility-tables.md).",

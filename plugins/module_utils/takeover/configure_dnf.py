@@ -47,7 +47,7 @@ def keep_key(relied: Relied, source: Source, dry: bool) -> Tuple[List[Dict[str, 
     """The key's file, and rpm's trust in it: what differs, and what was left out of the file. `KeyRefused`, OSError."""
     there = read_key(relied.key_file)
     if dry and not find_program("gpg"):
-        return ([] if there else [{"before": "", "after": "", "after_header": relied.key_file}]), []
+        return ([] if there else [{"before": "", "after": "", "before_header": relied.key_file}]), []
     text, left_out = kept_key(there, source)
     wanted, found = wanted_file(relied.key_file, text, PUBLIC), placing.found_at(relied.key_file)
     differs = placing.differences(found, wanted)

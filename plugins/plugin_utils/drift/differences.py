@@ -102,8 +102,10 @@ def _of_diff(item: Mapping[str, Any], place: Place) -> list[Difference]:
             path = after.get("path") or before.get("path") or named or place.task
             rows += [_row(place, path, key, *pair) for key, pair in _attributes(before, after)]
         elif isinstance(before, str) and isinstance(after, str) and before != after:
-            header = str(one.get("before_header") or one.get("after_header") or "")
-            path = named or header.removesuffix(" (content)") or place.task
+            # Of a file that is not there yet, copy and template name only its source on the controller.
+            header = str(one.get("before_header") or "").removesuffix(" (content)")
+            label = item.get("_ansible_item_label")
+            path = named or header or (f"{place.task} ({label})" if isinstance(label, str) else place.task)
             rows.append(_of_texts(place, path, before, after))
         elif isinstance(one.get("prepared"), str) and one["prepared"].strip():
             rows.append(_row(place, named or place.task, "content", "", "differs", _kept(one["prepared"].splitlines())))

@@ -125,3 +125,10 @@ def test_what_others_have_changed_is_said_of_the_row() -> None:
     assert in_a_line(told.differences[1]) == "/b: mode 1 -> 2 (not by us)"
     host.others({"not_ours": [], "drop_ins": {}, "because": "changes.json is damaged"}, place())
     assert [row.why for row in judged(host, verifies=False).unknown] == ["changes.json is damaged"]
+
+
+@pytest.mark.parametrize(("label", "what"), [("alpha", "Do it (alpha)"), (None, "Do it")])
+def test_a_new_file_is_never_called_by_the_controllers_temporary_one(label: str | None, what: str) -> None:
+    """Its name differs in every run, and copy and template name no other where the file is not there yet."""
+    text = {"before": "", "after": "a\n", "after_header": "/root/.ansible/tmp/ansible-local-7/tmpx/unit.j2"}
+    assert told({"diff": [text], "_ansible_item_label": label}) == [(what, "content", "is not there", "1 line")]

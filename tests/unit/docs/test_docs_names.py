@@ -93,7 +93,8 @@ def settings(page: str) -> Iterator[tuple[str, Any]]:
             read = yaml.safe_load(text)
         except yaml.YAMLError:
             continue
-        yield from (item for item in (read or {}).items() if isinstance(read, dict) and re.match(PREFIX, str(item[0])))
+        found = read if isinstance(read, dict) else {}
+        yield from (item for item in found.items() if re.match(PREFIX, str(item[0])))
     for text in page_spans(page):
         yield from re.findall(rf"-e ({PREFIX}\w+)=(\w+)", text)
 

@@ -20,7 +20,7 @@ from gpuwright.checks.all import CHECKS
 HOST, NAME = "a5-52", "advice"
 MOST_STEPS = 3
 # Where a command fails, the action may name what to run instead.
-OTHERWISE = re.compile(r" ; where [^;:]+: (ansible-playbook [^;]+)")
+OTHERWISE = re.compile(r"(?i) (?:;|#) where [^;:]+: (ansible-playbook [^;]+)")
 GOOD = ("PASS", "SKIP")
 LEVELS = {check.id: check.level for check in CHECKS}
 SITE_PACKAGES = "$(echo /opt/gpuwright/venvs/current/lib/python3*/site-packages)"

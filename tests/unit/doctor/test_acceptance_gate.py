@@ -60,7 +60,7 @@ def test_a_driver_that_is_away_comes_first_and_in_few_lines(doctor, node, folder
     done = doctor(*RECORD)
     lines = done.stdout.splitlines()
     assert done.returncode == 1
-    assert lines[0].startswith("FAIL driver.reachable: ") and " -> Run: modprobe nvidia" in lines[0]
+    assert lines[0].startswith("FAIL driver.reachable: ") and " -> Run: sudo modprobe nvidia" in lines[0]
     # It, what the GPU's own verdicts say of PyTorch and containers at this level, and the verdict.
     assert len(lines) == 2 and "more because of this: " in lines[0] and "gpu.*" in lines[0], done.stdout
 

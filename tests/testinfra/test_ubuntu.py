@@ -17,7 +17,8 @@ PYTHON = {"22.04": "3.10", "24.04": "3.12"}
 def release(host: Host) -> str:
     system = host.file("/etc/os-release").content_string
     assert "ID=ubuntu" in system.splitlines()
-    return re.search(r'(?m)^VERSION_ID="(.*)"$', system).group(1)
+    (version,) = re.findall(r'(?m)^VERSION_ID="(.*)"$', system)
+    return str(version)
 
 
 def installed(host: Host) -> dict[str, str]:

@@ -108,8 +108,8 @@ def build_repositories(base: Path, base_key: str) -> Path:
     if is_complete(target):
         return target
     shutil.rmtree(target, ignore_errors=True)
-    files = (REPOSITORIES_FILE, DEBIAN_REPOSITORIES_FILE, UBUNTU_REPOSITORIES_FILE)
-    rpms, debs, ubuntu = (yaml.safe_load(path.read_text()) for path in files)
+    sources = (REPOSITORIES_FILE, DEBIAN_REPOSITORIES_FILE, UBUNTU_REPOSITORIES_FILE)
+    rpms, debs, ubuntu = (yaml.safe_load(path.read_text()) for path in sources)
     with tempfile.TemporaryDirectory(prefix="fleet-") as temporary:
         work = Path(temporary)
         installed = build_packages(rpms, [debs, ubuntu], base / "debs", work, target)

@@ -64,7 +64,7 @@ def build_archive(platform: str, base: Path, repositories: Path) -> Path:
     ):
         home = Path(made) / "ubuntu"
         fingerprint = make_key(home, "ubuntu")
-        gpg = ["gpg", "--homedir", home, "--batch", "--yes", "--local-user", fingerprint]
+        gpg: list[str | Path] = ["gpg", "--homedir", home, "--batch", "--yes", "--local-user", fingerprint]
         run([*gpg, "--output", target / "keyring.gpg", "--export", fingerprint])
         places = {file: place_of(own.get(file.name)) for file in sorted((target / "pool").glob("*.deb"))}
         entries = {file: debs.index_entry(file).replace("Filename: ./", "Filename: pool/") for file in places}

@@ -56,12 +56,13 @@ def _is_foreign(name: str) -> bool:
 
 def test_inventory_and_fact_cache_are_those_of_the_run() -> None:
     inventory = InventoryManager(DataLoader(), sources=["a,b,"])
+    hosts = inventory.hosts
     manager = VariableManager(loader=DataLoader(), inventory=inventory)
     assert host_values.inventory_of(manager) is inventory and host_values.inventory_of(None) is None
     manager.set_host_facts("a", {"gpu_node": {"x": 1}, "gpu_node_plan": {}, "site": 1})
     manager.set_host_facts("b", {"site": 2})
     host_values.forget(manager, ["a", "b", "c"])
-    facts = {name: manager.get_vars(host=inventory.get_host(name))["ansible_facts"] for name in "ab"}
+    facts = {name: manager.get_vars(host=hosts[name])["ansible_facts"] for name in "ab"}
     assert facts == {"a": {"site": 1}, "b": {"site": 2}}
 
 

@@ -39,10 +39,12 @@ def test_a_compiled_file_that_a_wheel_lists_is_no_damage(venv: Path, state: str,
     if state == "gone":
         next(venv.rglob("*.pyc")).unlink()
     found = read_environment("/", str(venv), all_hashes)
-    assert found["problems"] == []
+    assert found is not None and found["problems"] == []
 
 
 def test_its_source_still_counts(venv: Path) -> None:
     next(venv.rglob("thing/__init__.py")).write_text("value = 2\n")
-    (problem,) = read_environment("/", str(venv), True)["problems"]
+    found = read_environment("/", str(venv), True)
+    assert found is not None
+    (problem,) = found["problems"]
     assert problem["path"].endswith(SOURCE) and "differs" in problem["problem"]

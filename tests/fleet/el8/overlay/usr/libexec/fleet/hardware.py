@@ -3,6 +3,7 @@
 Reads /etc/fleet/hardware.json (written by `fleet up` from hosts.yml). Runs on Python 3.6.
 """
 
+import importlib
 import json
 import os
 import shutil
@@ -203,7 +204,7 @@ def boot_loader():
     if os.path.isdir(ENTRIES):
         starts = loader_starts()
     elif os.path.isfile(GRUB_MENU):
-        import grub  # of Ubuntu alone
+        grub = importlib.import_module("grub")  # of Ubuntu alone
 
         starts = grub.starts()
     else:

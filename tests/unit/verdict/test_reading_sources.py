@@ -10,6 +10,7 @@ import healthy_node
 import pytest
 from gpuwright.checks.all import CHECKS, READERS, run_checks
 from gpuwright.verdict.check import DEEP, UNKNOWN, Check, judge, within
+from gpuwright.verdict.commands import pasteable
 from gpuwright.verdict.reading_sources import OURS, SOURCES, source_of
 
 WHY = "Input/output error"
@@ -30,7 +31,7 @@ def test_a_reading_that_fails_names_its_source_and_how_to_look(name):
     assert source.what and source.look.startswith("Run: ")
     for check in unknown:
         assert WHY in check["message"] and f"(read from {source.what})" in check["message"], check
-        assert check["action"] == source.look, check
+        assert check["action"] == pasteable(source.look), check
 
 
 def test_an_expectation_that_fails_is_written_anew_by_a_verification():

@@ -40,6 +40,10 @@ options:
     description: The run whose record may be replaced, or C(damaged); the action plugin fills it in.
     type: str
     default: ""
+  judged_s:
+    description: When the run of O(replaces) was last heard of, by the host's uptime in seconds, where that was the
+      reason. A record that was renewed since is not replaced. The action plugin fills it in.
+    type: float
   names:
     description: Accounts and paths that the values of variables name, to be looked at before anything changes; the
       action plugin fills it in where roles are entered.
@@ -110,6 +114,7 @@ def main() -> None:
             "quiet_minutes": {"type": "float", "default": 10},
             "claim": {"type": "dict", "default": {}},
             "replaces": {"default": ""},
+            "judged_s": {"type": "float"},
             "names": {"type": "list", "elements": "str"},
         },
         supports_check_mode=True,
@@ -129,7 +134,7 @@ def main() -> None:
                 released = release(claim["run"])
                 module.exit_json(changed=False, released=released, noted=noted, **held.shown(Answer(False), ""))
             if state == "taken" and not module.check_mode:
-                answer = take(claim, module.params["replaces"])
+                answer = take(claim, module.params["replaces"], judged_s=module.params["judged_s"])
                 made = answer.held and held.open_ledger(claim["run"], module.params["names"])
             else:
                 answer = look(claim["run"])

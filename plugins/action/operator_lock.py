@@ -21,12 +21,16 @@ display = Display()
 
 
 class Step(NamedTuple):
-    """What to do about an answer: `replace` that record, `wait` for the processes that the text names, or refuse."""
+    """What to do about an answer: `replace` that record, `wait` for the processes that the text names, or refuse.
+
+    judged_s  of a record that is replaced because its run was not heard of: when it was, by the host's uptime
+    """
 
     replace: str = ""
     wait: str = ""
     refusal: str = ""
     next: str = ""
+    judged_s: float | None = None
 
 
 def work_words(work: list[dict[str, Any]]) -> str:
@@ -86,7 +90,7 @@ def _about_holder(
         return Step(
             wait=f"the run of {words} was killed, and workers of it are still alive on this controller (process {pids})"
         )
-    return Step(replace=holder["run"])
+    return Step(replace=holder["run"], judged_s=holder.get("seen_s") if quiet and not takeover else None)
 
 
 class ActionModule(ActionBase):
@@ -111,7 +115,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(wrong)
         claim = runs.own_claim(host)
         again = f"ansible-playbook {claim['playbook']} -l {host}"
-        answer = self._ask(claim, options["state"], "", task_vars)
+        answer = self._ask(claim, options["state"], Step(), task_vars)
         if options["state"] == "taken" and not self._task.check_mode:
             answer = self._insist(answer, claim, options, again, task_vars)
         elif options["state"] != "released":
@@ -127,8 +131,8 @@ class ActionModule(ActionBase):
             answer = {"failed": True, "msg": left_out_message(host, told)}
         return {**result, **answer, "ansible_facts": facts}
 
-    def _ask(self, claim: dict[str, Any], state: str, replaces: str, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = {"state": state, "claim": claim, "replaces": replaces}
+    def _ask(self, claim: dict[str, Any], state: str, step: Step, task_vars: dict[str, Any]) -> dict[str, Any]:
+        arguments = {"state": state, "claim": claim, "replaces": step.replace.strip(), "judged_s": step.judged_s}
         if names := (facts_of(task_vars).get("gpu_node_settled") or {}).get("names"):
             arguments["names"] = names
         return self._execute_module("gpuwright.node.operator_lock", arguments, task_vars=task_vars)
@@ -151,7 +155,7 @@ class ActionModule(ActionBase):
                     display.display(f"  {host}: {step.wait}; waiting for them to end")
                 said = step.wait
                 time.sleep(ASK_AGAIN_S)
-            answer = self._ask(claim, "taken", step.replace.strip(), task_vars)
+            answer = self._ask(claim, "taken", step, task_vars)
         if answer.get("held") and answer.get("before"):
             how = "lock taken over from" if options["takeover"] else "the last run ended without releasing it:"
             display.display(f"  {host}: {how} {runs.holder_words(answer['before'])}")

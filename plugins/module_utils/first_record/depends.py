@@ -83,6 +83,8 @@ def _cards(root: str, run: effective.RunProgram, smi: Smi, needed: bool) -> Dict
     cards = [[[gpu[name] for name in OF_CARD], [gpu["health"].get(name) for name in OF_HEALTH]] for gpu in told["gpus"]]
     done = run(["systemctl", "show", "--property", "Id,InvocationID,ActiveEnterTimestampMonotonic", "--", *HOLDERS],
                effective.SECONDS)  # fmt: skip
+    if done.rc != 0:
+        raise OSError(done.problem or "systemctl show failed")
     places = {gpu["pci_id"]: _identity(root, f"/sys/bus/pci/devices/{gpu['pci_id']}") for gpu in told["gpus"]}
     return {
         "cards": cards,
@@ -135,6 +137,8 @@ def _sandbox(root: str, unit: str, run: effective.RunProgram) -> Any:
     done = run(
         ["systemctl", "show", "--property", "FragmentPath,DropInPaths,LoadState", "--", instance], effective.SECONDS
     )
+    if done.rc != 0:
+        raise OSError(done.problem or "systemctl show failed")
     try:
         settings: Any = list(read_service(unit, root)) if exists(root, unit) else effective.ABSENT
     except SandboxError as error:

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Set
 
 from ..host.files import names_in
 from ..host.os_family import read_family
+from ..tuning.file_texts import DROP_IN
 from .ledger import KINDS, LEDGER, load
 from .look import look
 
@@ -16,6 +17,7 @@ Look = Callable[..., Dict[str, Any]]
 # Where systemd looks for drop-ins of units: made by hand, by `systemctl set-property`, and either until the next boot.
 FOLDERS = tuple(f"{top}/systemd/{folder}" for top in ("/etc", "/run") for folder in ("system", "system.control"))
 # Units that nobody is to extend, and those whose documentation says how a site extends them with a drop-in.
+OWN_NAME = DROP_IN.rpartition("/")[2]
 CLOSED = re.compile(r"((gpuwright-[^/]*|nvidia-persistenced)\.(service|timer|path))\.d")
 OPEN = re.compile(r"((train-gan|gpu-job)@[^/]*\.service)\.d")
 
@@ -26,15 +28,16 @@ def changed_since(root: str = "/", look: Look = look) -> Dict[str, Any]:
     OSError, `ledger.Damaged`. Of a node without a ledger nothing is known to be changed.
     """
     ledger = load(LEDGER, root) or {}
-    then = ledger.get("after") or ledger.get("before")
-    names: Set[str] = set()
+    # While a run is open, or was killed, what has changed may be its own.
+    then = ledger.get("after")
+    names: Set[str] = {key.partition(" ")[2] for key in ledger.get("foreign", ())}
     if then:
         now = look(read_family(root), root, then)
         for kind in KINDS:
             names |= {name for name in {*then[kind], *now[kind]} if then[kind].get(name) != now[kind].get(name)}
-        names |= {key.partition(" ")[2] for key in ledger["foreign"]}
     ours = (ledger.get("ours") or {}).get("files", {})
-    others = [path for path in drop_ins(root) if path not in ours]
+    # What others put there during a run stands among what is ours; the toolkit writes drop-ins of one name alone.
+    others = [path for path in drop_ins(root) if path not in ours or path.rpartition("/")[2] != OWN_NAME]
     return {
         "not_ours": sorted(names),
         "closed": _units(CLOSED, others),

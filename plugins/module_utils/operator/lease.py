@@ -38,6 +38,15 @@ def renew(run: str, root: str = "/") -> None:
             os.close(guard)
 
 
+def lost_to(run: str, root: str = "/") -> str:
+    """Who has taken the lock from the run over, in a word; "" if nobody has, or if that cannot be read."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        record = _read(root)
+        if run and record["run"] != run:
+            return str(record["who"])
+    return ""
+
+
 def renew_own() -> None:
     """The same for the run that has started this process, if that is one."""
     if os.environ.get(VARIABLE):

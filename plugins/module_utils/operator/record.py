@@ -68,10 +68,11 @@ def look(own_run: str, root: str = "/") -> Answer:
     return Answer(False, holder, damaged, work, _quiet_s(root, record, damaged) if holder or damaged else None)
 
 
-def take(claim: Dict[str, Any], replaces: str = "", root: str = "/") -> Answer:
+def take(claim: Dict[str, Any], replaces: str = "", root: str = "/", judged_s: Optional[float] = None) -> Answer:
     """Take the lock, or report that this run already holds it. `claim` has the keys of CLAIM.
 
-    `replaces` is the run whose record was found to be stale, or DAMAGED. While a process of another run is working on
+    `replaces` is the run whose record was found to be stale, or DAMAGED; `judged_s` its `seen_s` then, where that was
+    the reason: a record that was renewed since is another one. While a process of another run is working on
     this host, the lock is not given. OSError if the record cannot be written, TimeoutError if another process keeps the
     record locked.
     """
@@ -81,6 +82,8 @@ def take(claim: Dict[str, Any], replaces: str = "", root: str = "/") -> Answer:
         if not own:
             work = work_of_others(claim["run"], root)
             known_stale = replaces and replaces == (DAMAGED if damaged else record and record["run"])
+            if record and judged_s is not None and record["seen_s"] > judged_s:
+                known_stale = False
             if not damaged:
                 # Without a record, no run holds the lock, and what works here is of runs that are over.
                 end_unheard((each for each in work if record is None or (known_stale and each.run == replaces)), root)

@@ -54,7 +54,7 @@ def probe(
     kernel = read_kernel(root, ask, system["family"] if owners else "", kernels)
     key = read_module_key(root, system["id"], kernel["next_boot"])
     machine, gpus = os.uname().machine, read_gpus(root)
-    add_vgpus(root, gpus, ask)
+    add_vgpus(root, gpus, ask if owners else None)
     host = {
         "schema": SCHEMA,
         "hostname": read_text(root, "/proc/sys/kernel/hostname") or "unknown",

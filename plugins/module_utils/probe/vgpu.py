@@ -27,15 +27,16 @@ SIGNATURE, RECORDS, HOST_DRIVER, VERSION_BYTES = b"VF", 5, 0, 10
 Ask = Callable[[Sequence[str]], Optional[str]]
 
 
-def add_vgpus(root: str, gpus: List[Dict[str, Any]], ask: Ask) -> None:
+def add_vgpus(root: str, gpus: List[Dict[str, Any]], ask: Optional[Ask]) -> None:
     """Add to each GPU of `read_gpus` what says that it is a part of a card.
 
     vgpu  None for a whole card, else `{because, host_driver}`: the version of the hypervisor's driver, "" if unknown
+    ask   None where no plan is made of it: nvidia-smi may hang, and checks ask it themselves
     """
     for gpu in gpus:
         gpu["vgpu"] = _read_vgpu(root, gpu)
     untold = [gpu for gpu in gpus if gpu["vgpu"] is None and gpu["bound_driver"] == "nvidia"]
-    if untold and is_virtual(root):
+    if ask and untold and is_virtual(root):
         modes = _modes(ask(["nvidia-smi", "-q"]))
         for gpu in untold:
             mode = modes.get(gpu["pci_id"].lower(), "")

@@ -94,6 +94,15 @@ def parse_expectations(record: Any) -> Dict[str, Any]:
     return parsed
 
 
+def shown_cards(gpu_count: int, mig: Any) -> int:
+    """How many devices CUDA shows to a program that names none, of a node with these cards.
+
+    mig  the declared layouts, {card: [profiles]}: beside a MIG device, CUDA shows no other one (MIG user guide, "CUDA
+         device enumeration")
+    """
+    return 1 if isinstance(mig, dict) and any(mig.values()) else gpu_count
+
+
 def read_own(path: str = EXPECTATIONS_PATH) -> Any:
     """The node's own expectations, still to be parsed; ValueError says why they cannot be read."""
     try:

@@ -97,7 +97,10 @@ def driver_of(
             *beside,
         ],
         # Everything of the driver that is installed, from NVIDIA's single suite.
-        "version_lock": suite or at_version(family, install + libraries + exact_names(parts), version),
+        # Signed modules demand the rest at their own build, and come with newer kernels: a hold would keep them back.
+        "version_lock": []
+        if family.get("signed_modules")
+        else suite or at_version(family, install + libraries + exact_names(parts), version),
         "switch_removes": family["switch_removes"] + (moved if family["switch_removes"] else []),
     }
 

@@ -62,6 +62,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     conflicts = misspelt_pins(matrix, pins)
     if conflicts:
         return {"conflicts": conflicts}
+    asked = dict(pins)
     matrix, pins, warnings = with_unlisted(matrix, pins, PINS)
     profile = pins.pop("profile", matrix["default_profile"])
     held = held_pins(profile_pins(matrix, profile), pins)
@@ -81,7 +82,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
         guest = None
     if guest:
         matrix, pins = dict(matrix, site_driver=guest.packages), guest.pins
-    by_signature = _without_console(matrix, host, release, pins) if release and not guest else None
+    by_signature = _without_console(matrix, host, release, asked) if release and not guest else None
     if by_signature:
         return by_signature
     candidates = list_candidates(matrix, pins, release["family"] if release else None)
@@ -139,6 +140,9 @@ def _without_console(
     """Under Secure Boot, the plan with modules that the distribution has signed, if there is one; else None."""
     archive = matrix["os_families"][release["family"]].get("distribution") or {}
     if "signed" not in archive or "driver_source" in pins or not needs_a_console(host):
+        return None
+    # Secure Boot has accepted a driver that is loaded, whoever signed it.
+    if host["nvidia"].get("loaded"):
         return None
     plan = solve(matrix, host, dict(pins, driver_source=DISTRIBUTION))
     if "conflicts" in plan or not plan["driver"]["signed"]:

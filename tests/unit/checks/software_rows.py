@@ -239,6 +239,10 @@ ROWS = [
     ),
     ("framework.tensorflow", {TF_DEVICES: [TF_CPU], (*TENSORFLOW, "busy"): "x (pid 7)"}, {}, SKIP, "in use: x (pid 7)"),
     ("framework.tensorflow", {TF_DEVICES: [TF_CPU]}, {}, FAIL, "was not tried on every GPU"),
+    # Beside a MIG device, CUDA shows a program no other one.
+    ("framework.tensorflow", {}, {"gpu_count": 4, "mig": {"all": ["3g.20gb"], "3": []}}, PASS, "right on cpu:0, gpu:0"),
+    ("framework.tensorflow", {}, {"gpu_count": 4, "mig": {"all": []}}, FAIL, "shows 1 of 4 GPUs"),
+    ("framework.matrix_product", {}, {"gpu_count": 4, "mig": {"all": ["3g.20gb"]}}, PASS, "right on cpu, cuda:0"),
     (
         "framework.tensorflow",
         {(*TENSORFLOW, "cards"): 0, TF_DEVICES: [TF_CPU]},

@@ -71,3 +71,18 @@ def test_a_node_without_a_ledger_and_one_with_a_damaged_one(tmp_path: Path, node
     node.write(LEDGER, json.dumps({"schema": 0}))
     with pytest.raises(Damaged):
         since(node)
+
+
+def test_a_drop_in_that_came_during_a_run_is_no_less_foreign(node: Node) -> None:
+    """The ledger takes for ours what changes while a run works."""
+    path = f"{SYSTEMD}/gpuwright-check.service.d/override.conf"
+    node.begin("run-2")
+    node.write(path, "[Service]\n")
+    node.end("run-2")
+    assert since(node)["closed"] == {path: "gpuwright-check.service"}
+
+
+def test_what_an_open_run_has_changed_is_not_called_somebody_elses(node: Node) -> None:
+    node.begin("run-2")
+    node.write(OURS, "nvidia_uvm\n# more\n")
+    assert since(node)["not_ours"] == []

@@ -17,7 +17,7 @@ import pytest
 from conftest import MODULE_UTILS, REPOSITORY
 from gpuwright.operator import record as operator_record
 from gpuwright.operator import runs as operator_runs
-from gpuwright.operator.lease import renew
+from gpuwright.operator.lease import lost_to, renew
 from gpuwright.operator.record import DAMAGED, GUARD, RECORD, look, read_lock, release, take
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the record must belong to root, and mounts need it")
@@ -499,3 +499,22 @@ def test_every_module_that_runs_on_nodes_renews_it() -> None:
     others = {path.stem for path in (REPOSITORY / "library").glob("*.py") if own not in path.read_text()}
     assert others == {"bundle_make", "gpu_plan", "host_plan", "installation_file", "package_lock", "reboot_node",
                       "report_page", "rollout"}  # fmt: skip
+
+
+def test_a_lease_that_was_renewed_since_it_was_judged_is_not_replaced(root: Path) -> None:
+    take(ALICE, root=str(root))
+    judged = look(BOB["run"], str(root)).holder
+    assert judged is not None
+    boot(root, "first-boot", judged["seen_s"] + 700)
+    renew(ALICE["run"], str(root))
+    assert not take(BOB, ALICE["run"], str(root), judged_s=judged["seen_s"]).held
+    again = look(BOB["run"], str(root)).holder
+    assert again is not None and take(BOB, ALICE["run"], str(root), judged_s=again["seen_s"]).held
+
+
+def test_a_run_that_has_lost_its_lock_learns_to_whom(root: Path) -> None:
+    assert lost_to(ALICE["run"], str(root)) == ""
+    take(ALICE, root=str(root))
+    assert lost_to(ALICE["run"], str(root)) == "" == lost_to("", str(root))
+    take(BOB, ALICE["run"], str(root))
+    assert lost_to(ALICE["run"], str(root)) == "bob"

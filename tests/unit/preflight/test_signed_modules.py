@@ -140,3 +140,16 @@ def test_red_hats_signed_modules_are_named_where_there_are_some(system, gpus, to
     assert ("rhel-10-for-x86_64-extensions-rpms" in row["next"]) == told
     plan["driver"]["flavour"] = "proprietary"
     assert "extensions" not in secure_boot_problems(host, plan, WISHES)[0]["next"]
+
+
+def test_what_was_asked_for_stays_asked_for():
+    """Without a toolkit there is none, and no other profile takes the place of one that does not fit."""
+    plan = solve(MATRIX, ubuntu(), {"cuda": "none"})
+    assert plan["driver"]["signed"] and plan["cuda"]["version"] == ""
+    assert "conflicts" in solve(MATRIX, ubuntu(), {"profile": "documented"})
+
+
+def test_a_driver_that_secure_boot_has_accepted_stays():
+    host = ubuntu()
+    host = {**host, "nvidia": {**host["nvidia"], "loaded": "620.10.02"}}
+    assert not solve(MATRIX, host, {})["driver"]["signed"]

@@ -21,6 +21,7 @@ from ...verdict.check import (
     warned,
 )
 from ...verdict.evidence import Evidence
+from ...verdict.expectations import shown_cards
 from ..confined import hidden_from_programs, kept_away
 from .files import REBUILD
 
@@ -143,7 +144,7 @@ def matrix_product(readings: Evidence, expected: Evidence) -> Outcome:
     if readings.absent("venv"):
         return failed("no-environment", "no venv", "right", f"there is no venv at {expected.wish('venv')}")
     on_gpus = expected.text("plan", "pytorch", "build") != "cpu"
-    wanted = expected.number("gpu_count") if on_gpus else 0
+    wanted = shown_cards(expected.number("gpu_count"), expected.value.get("mig")) if on_gpus else 0
     devices = readings.each("venv", "torch", "devices")
     product = readings.text("venv", "torch", "product")
     names = ["cpu"] + [f"cuda:{device.number('index')}" for device in devices]

@@ -18,6 +18,7 @@ from ...verdict.check import (
     unnamed,
 )
 from ...verdict.evidence import Evidence
+from ...verdict.expectations import shown_cards
 from ...verdict.reader import WITHOUT_CARDS, Reader, Seen
 from ...verdict.reading_sources import by_hand
 from ..standard_readings import LAUNCHER
@@ -71,7 +72,8 @@ def tensorflow(readings: Evidence, expected: Evidence) -> Outcome:
 
 def _on_cards(found: Evidence, expected: Evidence, version: str) -> Outcome:
     """How many cards it finds, where those that it used gave right results."""
-    cards = expected.number("gpu_count") if expected.text("plan", "pytorch", "build") != "cpu" else 0
+    on_gpus = expected.text("plan", "pytorch", "build") != "cpu"
+    cards = shown_cards(expected.number("gpu_count"), expected.value.get("mig")) if on_gpus else 0
     shown = found.number("cards")
     names = ", ".join(device.text("device") for device in found.each("devices"))
     if shown < cards:

@@ -93,8 +93,9 @@ def layout(readings: Evidence, expected: Evidence) -> Outcome:
         bad = [at for at, row in enumerate(found) if row.status == status]
         if bad:
             words = "; ".join(f"{gpus[at].pci_id('pci_id')}: {found[at].words}" for at in bad)
-            commands = list(dict.fromkeys(found[at].command for at in bad))
-            action = commands[0] if commands == [CORRECT] else f"Run: {' ; '.join(commands)}{AFTER}"
+            commands = list(dict.fromkeys(found[at].command for at in bad if found[at].command != CORRECT))
+            by_hand = f" # {CORRECT}" if any(found[at].command == CORRECT for at in bad) else ""
+            action = f"Run: {' ; '.join(commands)}{AFTER}{by_hand}" if commands else CORRECT
             items = slots(gpus[at].pci_id("pci_id") for at in bad)
             return make(found[bad[0]].code, found[bad[0]].value, told[bad[0]], words, action, items=items)
     return passed(" / ".join(row.value for row in found), " / ".join(told.values()), "each card is cut as declared")

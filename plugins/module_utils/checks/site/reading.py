@@ -71,9 +71,14 @@ def read_site_checks(root: str, own_ids: Iterable[str]) -> Optional[List[Dict[st
         why = f"{FOLDER}, or a folder above it, belongs to another user than root, or others can write there"
     if why:
         return [{"id": f"{FAMILY}.folder", "path": FOLDER, "answer": _silent(NOT_ROOTS, why)}]
-    programs = named(sorted(os.listdir(folder)), folder)
+    only_root = {"unreadable": "programs of the site run as root", "only_root": True}
+    try:
+        programs = named(sorted(os.listdir(folder)), folder)
+    except PermissionError:
+        if os.geteuid() == 0:
+            raise
+        return [{"id": f"{FAMILY}.folder", "path": FOLDER, "answer": only_root}]
     if os.geteuid() != 0:
-        only_root = {"unreadable": "programs of the site run as root", "only_root": True}
         return [{"id": one.id, "path": one.path, "answer": only_root} for one in programs]
     refused = {one.id: _refused(one, own_ids) for one in programs}
     run = [one for one in programs if not refused[one.id]]
@@ -118,7 +123,11 @@ def _silent(code: str, why: str) -> Dict[str, Any]:
 
 def _refused(program: Program, own_ids: Iterable[str]) -> Optional[Dict[str, Any]]:
     """Why the entry is not run, None if it may be."""
-    state = os.lstat(program.file)
+    try:
+        state = os.lstat(program.file)
+    except OSError as error:
+        # Somebody has taken it away since the folder was listed.
+        return _silent(NO_FILE, f"{program.path} cannot be looked at: {error.strerror}")
     if stat.S_ISLNK(state.st_mode):
         return _silent(LINK, f"{program.path} is a link; expected the program itself")
     if not stat.S_ISREG(state.st_mode):

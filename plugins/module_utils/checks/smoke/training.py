@@ -26,6 +26,7 @@ from ...verdict.evidence import (
     Evidence,
     Unreadable,
 )
+from ...verdict.expectations import shown_cards
 from ...verdict.report import Record, age_words
 
 BUSY = "the smoke test was not run, since the GPUs were in use: {}"
@@ -131,7 +132,7 @@ def amp(readings: Evidence, expected: Evidence) -> Outcome:
                 return failed("no-step", name, wanted, f"no training step was applied in {precision} on {name}")
             if not device.flag(precision, "parameters_changed"):
                 return failed("no-change", name, wanted, f"training in {precision} on {name} changed nothing")
-    needed = expected.number("gpu_count") if wanted == "cuda" else 1
+    needed = shown_cards(expected.number("gpu_count"), expected.value.get("mig")) if wanted == "cuda" else 1
     if len(devices) < max(needed, 1):
         return failed(
             "too-few",
@@ -186,7 +187,7 @@ def parallel(readings: Evidence, expected: Evidence) -> Outcome:
     On a CPU two processes stand for the GPUs, so that the software is tried.
     """
     on_cpu = expected.text("smoke_device") == "cpu"
-    wanted = 2 if on_cpu else expected.number("gpu_count")
+    wanted = 2 if on_cpu else shown_cards(expected.number("gpu_count"), expected.value.get("mig"))
     if wanted < 2:
         return skipped("one-gpu", "there is one GPU")
     if readings.absent("smoke", "parallel"):

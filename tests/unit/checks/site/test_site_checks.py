@@ -75,7 +75,7 @@ def test_what_a_program_says_is_its_row(host):
     }
     bad = found["site.10_scratch.sh"]
     assert (bad["action"], bad["remedy"], bad["value"], bad["expected"]) == ("Run: sudo mount /scratch", "drain", 0, 1)
-    assert found["site.warm"]["action"].startswith("Run: /etc/gpuwright/checks.d/warm #")
+    assert found["site.warm"]["action"].startswith("Run: sudo /etc/gpuwright/checks.d/warm #")
 
 
 # name: what the program does, the code of its row, a part of its sentence
@@ -264,3 +264,24 @@ def test_only_a_quick_answer_is_given_without_them(monkeypatch):
         found = collect.collect(healthy_node.expectations(), "/nowhere", 1, "quick", site=site)
         assert (rows.READING in found) is site
     assert called == [1]
+
+
+def test_a_folder_that_cannot_be_read_is_a_row():
+    """Otherwise all that a site checks would be gone from the verdict."""
+    readings = {**healthy_node.readings(), rows.READING: {"unreadable": "Input/output error"}}
+    [check] = rows.site_rows(readings)
+    found = judge(check, readings, healthy_node.expectations())
+    assert (found["id"], found["status"]) == ("site.folder", "UNKNOWN") and "Input/output error" in found["message"]
+    assert found["action"].startswith("Run: ls -la /etc/gpuwright/checks.d")
+
+
+@pytest.mark.parametrize("message", ["[nfs] is not mounted on [/data]", "n/a", "unknown"])
+def test_any_words_are_a_message(host, message):
+    put(host, "own", f"""echo '{{"status": "FAIL", "message": "{message}"}}'""")
+    assert (one(host)["status"], one(host)["message"]) == ("FAIL", message)
+
+
+def test_nobody_is_told_to_run_what_root_does_not_run(host):
+    put(host, "own", f"echo '{GOOD}'")
+    (host.folder / "etc/gpuwright/checks.d/own").chmod(0o777)
+    assert one(host)["status"] == "UNKNOWN" and "checks.d/own" not in one(host)["action"]

@@ -85,12 +85,18 @@ def _cards(root: str, run: effective.RunProgram, smi: Smi, needed: bool) -> Dict
                effective.SECONDS)  # fmt: skip
     if done.rc != 0:
         raise OSError(done.problem or "systemctl show failed")
+    # The mode alone does not say how a card is cut.
+    cut = any(gpu["mig_mode"] == "Enabled" for gpu in told["gpus"])
+    slices = run(["nvidia-smi", "-L"], effective.SECONDS) if cut else None
+    if slices is not None and slices.rc != 0:
+        raise OSError(slices.problem or "nvidia-smi -L failed")
     places = {gpu["pci_id"]: _identity(root, f"/sys/bus/pci/devices/{gpu['pci_id']}") for gpu in told["gpus"]}
     return {
         "cards": cards,
         "status": [told["status"], told["driver_version"]],
         "holders": done.stdout,
         "places": places,
+        "slices": slices.stdout if slices else "",
     }
 
 

@@ -53,7 +53,7 @@ class Tried(Stamped):
         for path, text in SYSTEM.items():
             self.write(path, text)
         self.xml, self.log, self.options, self.holders = XML, copy.deepcopy(LOG), dict(OPTIONS), "InvocationID=1\n"
-        self.drop_ins = "DropInPaths=\n"
+        self.drop_ins, self.slices = "DropInPaths=\n", "GPU 0: A100\n  MIG 3g.20gb Device 0: (UUID: MIG-1)\n"
         checks = [{"id": "smoke.amp", "status": "PASS"}, {"id": "smoke.parallel", "status": "SKIP"}]
         report: dict[str, Any] = {
             "time": THEN,
@@ -74,6 +74,8 @@ class Tried(Stamped):
             return Finished(0, self.holders, "", False, False, False, "")
         if "train-gan@gpuwright-smoke.service" in command:
             return Finished(0, self.drop_ins, "", False, False, False, "")
+        if command == ["nvidia-smi", "-L"]:
+            return Finished(0, self.slices, "", False, False, False, "")
         return self.systemctl(command, seconds)
 
     def parts(self) -> dict[str, str]:
@@ -330,3 +332,23 @@ def test_it_is_read_as_it_is_on_this_machine() -> None:
     options = {**OPTIONS, "device": "cpu", "unit": "", "user": "root", "names": []}
     if os.geteuid() == 0:
         assert look_at_all(options) == look_at_all(options)
+
+
+def test_a_card_that_is_cut_otherwise_is_tested_again(node: Tried) -> None:
+    """Its mode and its counters are the same."""
+    smi("<current_mig>N/A<", "<current_mig>Enabled<")(node)
+    before = node.parts()
+    node.slices = node.slices.replace("3g.20gb", "1g.5gb")
+    assert before and before["cards"] != node.parts()["cards"]
+
+
+@pytest.mark.parametrize("name", ["holders", "drop_ins"])
+def test_what_systemd_does_not_answer_is_not_the_same_twice(node: Tried, name: str) -> None:
+    asked = node.asked
+
+    def silent(command: Any, seconds: float) -> Finished:
+        done = asked(command, seconds)
+        return Finished(1, "", "no bus", False, False, False, "") if done.stdout == getattr(node, name) else done
+
+    node.asked = silent  # type: ignore[method-assign]  # one node, one answer
+    assert node.parts() == {}

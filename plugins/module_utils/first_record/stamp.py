@@ -28,12 +28,18 @@ FORM = {"schema": {SCHEMA}, "inputs": str, "names": [str], "parts": {str: str}}
 
 
 def parts_of(found: Mapping[str, Any]) -> Dict[str, str]:
-    """Digests of what the roles want or made, from a wide look; {} where it was none."""
+    """Digests of what the roles want or made, from a wide look; "" for what could not be read; {} where it was none."""
     if any(name not in found for name in PARTS):
         return {}
     wanted = {path: line for path, line in found["files"].items() if places.is_wanted(path)}
     seen = dict(found, files=wanted, packages=found["stamp"])
-    return {name: _digest(seen[name]) for name in PARTS}
+    return {name: "" if _is_silent(seen[name]) else _digest(seen[name]) for name in PARTS}
+
+
+def _is_silent(lines: Any) -> bool:
+    """Whether all of a part could not be read: the same reason twice would look like the same state."""
+    told = list(lines.values()) if isinstance(lines, dict) else []
+    return bool(told) and all(str(line).startswith(effective.unreadable("")) for line in told)
 
 
 def _digest(lines: Any) -> str:
@@ -47,10 +53,6 @@ def parts_now(
     """The same of the node as it is; packages by the times of their records, so that nobody lists them. OSError."""
     files = read_files(root)
     wide: Dict[str, Any] = dict(look_wide(root, files, names, run))
-    silent = [line for line in wide["units"].values() if str(line).startswith(effective.unreadable(""))]
-    if silent:
-        # The same words twice would look like the same state.
-        raise OSError(silent[0])
     return parts_of(dict(wide, files=files, packages={}, stamp=package_stamp(root)))
 
 
@@ -82,7 +84,7 @@ def keep_stamp(
         return ["this run has not looked before it began"]
     wanted = sorted(set(names))
     now = parts_now(wanted, root, run)
-    changed = [name for name in PARTS if now[name] != before[name]]
+    changed = [name for name in PARTS if not now[name] or now[name] != before[name]]
     if not changed:
         record = {"schema": SCHEMA, "inputs": inputs, "names": wanted, "parts": now}
         state_file.write_state(below(root, STAMP), record, FORM, MODE, indent=None)

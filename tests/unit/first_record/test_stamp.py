@@ -270,3 +270,11 @@ def test_what_earlier_versions_kept_goes_with_the_first_stamp(tmp_path: Path) ->
     node.end("run-1")
     node.begin_wide("run-2")
     assert node.path(stamp.EARLIER).exists() and keep(node) == [] and not node.path(stamp.EARLIER).exists()
+
+
+def test_what_could_not_be_looked_at_before_nor_after_leaves_no_stamp(node: Stamped) -> None:
+    """The same reason twice is not the same state."""
+    asked = node.systemctl
+    node.systemctl = lambda command, seconds: asked(command, seconds)._replace(rc=1, stderr="no bus")  # type: ignore[method-assign]  # one node
+    node.begin_wide("run-3")
+    assert keep(node) == ["units"]

@@ -106,8 +106,9 @@ def plays() -> dict[str, list[dict[str, Any]]]:
 
 
 def roles_of(play: Mapping[str, Any]) -> list[str]:
-    """The roles that a play lists, or imports one after the other."""
-    imported = [task.get("ansible.builtin.import_role") for task in play.get("tasks", [])]
+    """The roles that a play lists, or imports one after the other, in a block or not."""
+    tasks = [one for task in play.get("tasks", []) for one in task.get("block", [task])]
+    imported = [task.get("ansible.builtin.import_role") for task in tasks]
     return [role["role"] for role in play.get("roles", [])] + [role["name"] for role in imported if role]
 
 

@@ -41,7 +41,6 @@ _raw:
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from ansible import context
@@ -51,7 +50,7 @@ from ansible.plugins.lookup import LookupBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpuwright.node.plugins.plugin_utils import inherited
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of
-from ansible_collections.gpuwright.node.plugins.plugin_utils.layers import LAYERS
+from ansible_collections.gpuwright.node.plugins.plugin_utils.layers import LAYERS, ROLES
 from ansible_collections.gpuwright.node.plugins.plugin_utils.limits import NOBODY, limit_problems, unknown_parts
 
 # The group, unless -e gpuwright_hosts names another.
@@ -61,16 +60,11 @@ OTHER = "gpuwright_hosts"
 OLDEST_ANSIBLE_CORE = (2, 16)
 # Parts of a layer that are useful to run alone.
 PARTS = ("report", "sbom", "advisories")
+# Tags that select something.
+TAGS = sorted({*LAYERS, *ROLES, *PARTS, "accept", "uninstall"})
 PASSED = ("PASS", "WARN")
 LEFT_OUT = "gpu_node_left_out"
 SPECIAL_TAGS = ("all", "always", "never", "tagged", "untagged")
-
-
-def known_tags(playbooks: Path) -> list[str]:
-    """Tags that select something: the layers, and every role that their playbooks list."""
-    texts = [file.read_text() for file in playbooks.glob("*.yml")]
-    roles = {role for text in texts for role in re.findall(r"- role: gpuwright\.node\.(\w+)", text)}
-    return sorted({*LAYERS, *PARTS, *roles})
 
 
 def problems(
@@ -137,8 +131,7 @@ class LookupModule(LookupBase):
         hosts = [host.name for host in manager.get_hosts(group)] if known else []
         manager.subset(variables.get("ansible_limit"))
         selected = [host.name for host in manager.get_hosts(group)] if hosts else []
-        tags = known_tags(Path(__file__).resolve().parents[2] / "playbooks")
-        found = problems(variables, hosts, selected, tags, load_extra_vars(self._loader))
+        found = problems(variables, hosts, selected, TAGS, load_extra_vars(self._loader))
         if found:
             raise AnsibleLookupError("Nothing was done: " + "; ".join(found))
         # Every play asks for its hosts here, in the main process, before any worker is forked.

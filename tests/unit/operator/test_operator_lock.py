@@ -17,6 +17,7 @@ import healthy_node
 import pytest
 import yaml
 from conftest import REPOSITORY
+from play_roles import tasks_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a /run of its own needs a mount")
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
@@ -356,27 +357,30 @@ def test_only_the_verification_that_ends_a_run_gives_back_what_a_role_took(host:
 
 
 @pytest.mark.parametrize(
-    ("read_by", "arguments", "kept"),
+    ("read_by", "arguments", "does", "kept"),
     [
         # A layer by itself has read the host; in site.yml the first play has, and the verification follows.
-        ("Layer", (), False),
-        ("Preflight", (), True),
-        ("Preflight", ("--tags", "system"), False),
-        ("Preflight", ("--skip-tags", "verify"), False),
+        ("Layer", (), "true", False),
+        ("Preflight", (), "true", True),
+        ("Preflight", (), "false", False),
+        ("Preflight", ("--tags", "system"), "true", False),
+        ("Preflight", ("--skip-tags", "verify"), "true", False),
     ],
 )
-def test_a_layer_gives_it_back_where_no_verification_follows(
-    host: Host, read_by: str, arguments: tuple[str, ...], kept: bool
+def test_a_layer_gives_it_back_where_it_failed_or_no_verification_follows(
+    host: Host, read_by: str, arguments: tuple[str, ...], does: str, kept: bool
 ) -> None:
     host.play("a.yml", "true")
     (play,) = json.loads((host.folder / "a.yml").read_text())
     facts = {"name": "Read", "ansible.builtin.set_fact": {"cacheable": True, "gpu_node_settled": {"play": read_by}}}
-    done = {"ansible.builtin.import_role": {"name": "gpuwright.node.preflight", "tasks_from": "layer_done"}}
-    play |= {"name": "Layer", "tasks": [facts], "post_tasks": [done], "tags": ["system"]}
-    play["vars"] = {"preflight_layer": "system"}
+    (layer,) = yaml.safe_load((REPOSITORY / "playbooks" / "system.yml").read_text())
+    (whole,) = layer["tasks"]
+    # The end of the layer as its playbook has it, after one task for all its roles.
+    whole["block"] = [{"ansible.builtin.command": does}, whole["block"][-1]]
+    play |= {"name": "Layer", "tasks": [facts, whole], "tags": ["system"], "vars": {"preflight_layer": "system"}}
     (host.folder / "a.yml").write_text(json.dumps([play]))
     rc, said = host.run("a.yml", *arguments)
-    assert rc == 0 and bool(host.record()) is kept, said
+    assert (rc == 0) is (does == "true") and bool(host.record()) is kept, said
 
 
 def test_a_run_of_another_controller_is_over_after_the_quiet_time(host: Host) -> None:
@@ -407,7 +411,8 @@ def test_every_play_that_changes_hosts_takes_it_before_any_other_role(name: str)
     for play in yaml.safe_load((REPOSITORY / f"playbooks/{name}.yml").read_text()):
         if "ansible.builtin.import_playbook" in play:
             continue
-        imported = [task.get("ansible.builtin.import_role") for task in play.get("tasks", [])]
+        tasks = tasks_of(play)
+        imported = [task.get("ansible.builtin.import_role") for task in tasks]
         roles = [entry["role"] for entry in play.get("roles", [])] or [role["name"] for role in imported if role]
         if name == "scan":
             # Of anybody's hosts: no role of it changes one, so it takes no lock and leaves none.
@@ -424,6 +429,8 @@ def test_every_play_that_changes_hosts_takes_it_before_any_other_role(name: str)
             assert "environment" not in play
         else:
             assert roles[:2] == ["gpuwright.node.preflight", "gpuwright.node.operator_lock"] and len(roles) > 2
-            second = (play.get("roles") or play["tasks"])[1]
-            assert second["tags"] == ["always"] and "when" not in second and "vars" not in second
+            second = (play.get("roles") or tasks)[1]
+            # Where no part of the play has another tag, it is taken for that tag alone.
+            ends = ["verify"] if name == "verify" else ["always"]
+            assert second["tags"] == ends and "when" not in second and "vars" not in second
             assert play["environment"] == ENVIRONMENT and "operator_run" not in str(play)

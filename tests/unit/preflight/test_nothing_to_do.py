@@ -14,6 +14,8 @@ from ansible.module_utils.common.collections import ImmutableDict
 from ansible_collections.gpuwright.node.plugins.plugin_utils import nothing_to_do
 from ansible_collections.gpuwright.node.plugins.plugin_utils.role_options import role_specs
 from conftest import REPOSITORY
+from play_roles import plays
+from play_roles import roles_of as listed
 
 PLAN: dict[str, Any] = {"driver": {"branch": "580"}}
 NODE: dict[str, Any] = {
@@ -192,8 +194,8 @@ def test_what_of_the_node_is_named_and_no_secret_is_among_it(toolkit: Path) -> N
 
 
 def roles_of(playbook: str) -> list[dict[str, Any]]:
-    (play,) = yaml.safe_load((REPOSITORY / "playbooks" / f"{playbook}.yml").read_text())
-    return [role for role in play["roles"] if role["role"].rpartition(".")[2] not in nothing_to_do.OF_EVERY_PLAY]
+    (play,) = plays(playbook)
+    return [role for role in listed(play) if role["role"].rpartition(".")[2] not in nothing_to_do.OF_EVERY_PLAY]
 
 
 def test_every_role_of_a_layer_is_in_its_playbook_without_a_condition_and_in_its_order() -> None:
@@ -204,11 +206,13 @@ def test_every_role_of_a_layer_is_in_its_playbook_without_a_condition_and_in_its
 
 @pytest.mark.parametrize("layer", list(nothing_to_do.INSTALLED))
 def test_the_end_of_a_layer_is_noted_after_its_last_role(layer: str) -> None:
-    (play,) = yaml.safe_load((REPOSITORY / "playbooks" / f"{layer}.yml").read_text())
-    (task,) = play["post_tasks"]
-    # Without a tag of its own, so that a run of some tags leaves it out.
-    assert play["vars"]["preflight_layer"] == layer and "tags" not in task
-    assert task["ansible.builtin.import_role"]["tasks_from"] == "layer_done"
+    (play,) = plays(layer)
+    (whole,) = play["tasks"]
+    noted, given_back = whole["block"][-1], whole["always"][0]
+    assert play["vars"]["preflight_layer"] == layer and nothing_to_do.DONE in noted["ansible.builtin.set_fact"]
+    assert given_back["ansible.builtin.import_role"]["tasks_from"] == "layer_done"
+    # A run of some tags has an end too, and gives the lock back.
+    assert noted["tags"] == given_back["tags"] == ["always"] and "tags" not in whole
 
 
 def node(**changes: Any) -> dict[str, Any]:

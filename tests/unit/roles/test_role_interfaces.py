@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from play_roles import plays, roles_of
 
 ROLES = sorted(path for path in (Path(__file__).resolve().parents[3] / "roles").iterdir() if path.is_dir())
 TYPES = {"str": str, "bool": bool, "int": int, "float": float, "list": list, "dict": dict}
@@ -159,16 +160,6 @@ LAYERS = ("system", "framework", "model", "verify")
 FIRST = ("preflight", "operator_lock", "bundle")
 
 
-def load_plays(name: str) -> list[dict]:
-    return yaml.safe_load((ROLES[0].parents[1] / f"playbooks/{name}.yml").read_text())
-
-
-def roles_of(play: dict[str, Any]) -> list[str]:
-    """The roles that a play lists, or imports one after the other."""
-    imported = [task["ansible.builtin.import_role"]["name"] for task in play.get("tasks", [])]
-    return [entry["role"] for entry in play.get("roles", [])] + imported
-
-
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_a_role_that_reads_the_plan_makes_it(role: Path) -> None:
     """By its dependency; verify by a task, since its page needs no host."""
@@ -177,5 +168,5 @@ def test_a_role_that_reads_the_plan_makes_it(role: Path) -> None:
     first = load(role / "tasks" / ("ready.yml" if role.name == "verify" else "main.yml"))[0]
     asks = first.get("ansible.builtin.include_role", {}).get("name") == "gpuwright.node.preflight"
     assert meta["galaxy_info"]["license"] == "Apache-2.0" and meta["galaxy_info"]["description"]
-    alone = {role for name in LAYERS for play in load_plays(name) for role in roles_of(play)}
+    alone = {entry["role"] for name in LAYERS for play in plays(name) for entry in roles_of(play)}
     assert (depends or asks) == (f"gpuwright.node.{role.name}" in alone and role.name not in FIRST), role.name

@@ -10,6 +10,7 @@ import yaml
 from ansible_collections.gpuwright.node.plugins.plugin_utils.layers import INSTALLED
 from ansible_collections.gpuwright.node.plugins.plugin_utils.layers import LAYERS as ROLES
 from conftest import REPOSITORY
+from play_roles import plays, roles_of
 
 LAYERS = ("system", "framework", "model", "verify")
 FIRST = ["gpuwright.node.preflight", "gpuwright.node.operator_lock", "gpuwright.node.bundle"]
@@ -17,18 +18,6 @@ FIRST = ["gpuwright.node.preflight", "gpuwright.node.operator_lock", "gpuwright.
 ONLY_LATER = {"preflight_host_checks": False}
 # verify.yml by itself judges nodes that this version does not install; a rollout installs.
 ONLY_JUDGED = {"preflight_judges_only": True}
-
-
-def plays(name: str) -> list[dict[str, Any]]:
-    return yaml.safe_load((REPOSITORY / f"playbooks/{name}.yml").read_text())
-
-
-def roles_of(play: dict[str, Any]) -> list[dict[str, Any]]:
-    """The roles that a play lists; those that it imports one after the other look like these."""
-    imported = [task for task in play.get("tasks", []) if "ansible.builtin.import_role" in task]
-    assert all(set(task) == {"name", "ansible.builtin.import_role", "tags"} for task in imported)
-    names = [(task["ansible.builtin.import_role"]["name"], task["tags"]) for task in imported]
-    return play.get("roles", []) + [{"role": name, "tags": tags} for name, tags in names]
 
 
 def own_roles(layer: str) -> list[dict[str, Any]]:

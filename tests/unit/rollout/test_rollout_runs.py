@@ -18,6 +18,8 @@ from rollout_site import HANGING, Rollout, table
 
 FIVE = ("a1", "a2", "a3", "a4", "a5")
 ALL = list(LAYERS)
+# In place of the release of the lock.
+RELEASED = [{"ansible.builtin.debug": {"msg": "RELEASED {{ inventory_hostname }}"}}]
 
 
 @pytest.fixture
@@ -139,8 +141,9 @@ def test_hosts_that_are_down_leave_room_for_fewer(rollout: Rollout) -> None:
 
 def test_a_busy_host_is_skipped_and_stops_nothing(rollout: Rollout) -> None:
     rollout.busy({"a1": "alice"})
+    rollout.site.tasks("operator_lock", RELEASED, "release.yml")
     done = rollout.run(batches=[1, 2])
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 0 and "RELEASED a1" in done.stdout, done.stdout
     # Nobody has proven anything yet, so the next batch has no more hosts than the first.
     assert sorted(reached(done.stdout)) == ["a2", "a4", "a5"]
     assert table(done.stdout) == {"done": "a2, a4, a5", "skipped": "a1", "not reached": "a3"}
@@ -152,8 +155,9 @@ def test_idle_hosts_come_first_and_busy_ones_are_waited_for(rollout: Rollout) ->
     # In the second turn, a1 is idle; on a3, work goes on for longer than the role waits.
     held = "{{ 'a3 is in use by bob.' if inventory_hostname == 'a3' else '' }}"
     rollout.site.tasks("system_busy", [{"ansible.builtin.set_fact": {"system_busy_held": held}}])
+    rollout.site.tasks("operator_lock", RELEASED, "release.yml")
     done = rollout.run("-e", "gpuwright_busy=wait", batches=[2, "100%"])
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 0 and "RELEASED a3" in done.stdout, done.stdout
     assert sorted(order(done.stdout)[:3]) == ["a2", "a4", "a5"] and order(done.stdout)[3:] == ["a1"]
     assert table(done.stdout) == {"done": "a1, a2, a4, a5", "skipped": "a3"}
     assert "a3: busy: a3 is in use by bob." in done.stdout and "Stopped" not in done.stdout

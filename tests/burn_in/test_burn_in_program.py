@@ -18,6 +18,7 @@ from typing import Any
 import between
 import burn_in
 import forked
+import product_bits
 import pytest
 import seeds
 import torch
@@ -95,6 +96,21 @@ def test_a_product_that_is_not_done_is_found(monkeypatch: pytest.MonkeyPatch) ->
     assert "differ from the first product" in products.once()
 
 
+def test_inputs_have_spread_one_and_the_same_bits_everywhere() -> None:
+    found = product_bits.numbers(CPU, 64, 0)
+    assert abs(float(found.mean())) < 0.05 and abs(float(found.std()) - 1.0) < 0.02
+    assert not torch.equal(found, product_bits.numbers(CPU, 64, 1))
+    # As plain Python computes them from the same whole numbers: no release of torch and no device decides.
+    assert product_bits.bits_of(found) == "be3862d63aeaa7cf"
+
+
+def test_one_other_bit_gives_other_bits() -> None:
+    product = torch.ones(4, 4, dtype=torch.bfloat16)
+    before = product_bits.bits_of(product)
+    product.view(torch.int16)[3, 3] ^= 1
+    assert product_bits.bits_of(product) != before and len(before) == product_bits.DIGITS
+
+
 def test_memory_without_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "CPU_MEMORY", TINY_MEMORY)
     found = started()
@@ -133,6 +149,9 @@ def test_the_program_measures_everything_that_a_cpu_has() -> None:
         assert wanted <= set(device["series"]) and device["faults"] == []
         assert all(value > 0 for points in device["series"].values() for _at, value in points)
         assert device["counts"]["products"] > 0 and device["counts"]["memory_bytes"] > 0
+    # The same processor, in two processes.
+    first, second = (device["products"] for device in record["devices"])
+    assert first == second and set(first["bits"]) == set(work.measures.FORMATS) and str(work.CPU_EDGE) in first["of"]
 
 
 @pytest.mark.long

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu import floors
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import MEASURES
 
+from .products import Product, product_of, unlike
+
 # Fewer nodes have no middle that one of them could be held against.
 LEAST_NODES = 3
 # Of a series' points, at its begin and at its end; a card that heats up is slower at the end.
@@ -82,6 +84,16 @@ def slower(values: Sequence[float]) -> float:
     return max(0.0, 1.0 - last / first) if first > 0 else 0.0
 
 
+def products_of(host: str, answer: Answer | None) -> list[tuple[str, Product]]:
+    """The product of each device, by "HOST DEVICE"; two processes of one CPU are two devices."""
+    found = []
+    for place, device in enumerate(devices_of(answer)):
+        product, name = product_of((answer or {})["record"], device), f"{host} {device.get('device')}"
+        if product:
+            found.append((f"{name} ({place})" if name.endswith(" cpu") else name, product))
+    return found
+
+
 def model_of(answer: Answer | None) -> str:
     """What makes nodes comparable, for example "8 x NVIDIA H100 80GB HBM3"; "" if nothing was measured."""
     names = [str(device.get("name")) for device in devices_of(answer)]
@@ -102,10 +114,17 @@ class Fleet:
     def __init__(self, answers: Mapping[str, Answer | None]) -> None:
         self.figures = {host: figures_of(answer) for host, answer in answers.items()}
         self.models = {host: model_of(answer) for host, answer in answers.items()}
+        self.products = {card: one for host, answer in answers.items() for card, one in products_of(host, answer)}
 
     def like(self, host: str) -> list[str]:
         """The nodes of this host's model, itself included."""
         return [other for other, model in self.models.items() if model and model == self.models[host]]
+
+    def unlike(self, host: str) -> list[tuple[str, str]]:
+        """(FAIL or WARN, text) for each product of the host that has other bits than those of the other cards."""
+        own = [card for card in self.products if card.startswith(f"{host} ")]
+        found = [(card, row) for card in own for row in unlike(card, self.products[card], self.products, None, own)]
+        return [(status, f"{card.removeprefix(f'{host} ')}: {text}") for card, (status, text) in found]
 
     def values(self, host: str, measure: str) -> list[float]:
         """This measure on every node of the host's model that has it."""

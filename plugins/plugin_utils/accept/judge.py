@@ -55,6 +55,7 @@ def judge(
     found += [Finding("accept.problem", FAIL, str(text)) for text in record.get("problems") or []]
     found += whole(record, answer, expected)
     found += errors_of_memory(answer, expected)
+    found += [Finding("accept.product", status, text) for status, text in fleet.unlike(host)]
     speed = [finding for figure in fleet.figures[host] for finding in of_figure(host, fleet, figure, share)]
     found += speed + comparable(host, fleet, speed_is_judged(host, fleet))
     return found + between(host, history, share, lost)

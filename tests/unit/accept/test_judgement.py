@@ -243,3 +243,31 @@ def test_names_that_are_no_file_names_get_safe_ones() -> None:
 )
 def test_the_record_is_the_last_line_that_is_one(text: Any, record: Any) -> None:
     assert answer_in(text) == record
+
+
+def with_bits(bits: str, index: int = 0, **kind: Any) -> dict[str, Any]:
+    return device(index=index, products={"of": "8192 80 multiprocessors", "bits": {"fp32": bits}, **kind})
+
+
+def test_the_card_whose_product_differs_in_a_bit_from_all_others_is_named() -> None:
+    nodes = {name: answer(with_bits("aaaa")) for name in ("n1", "n2", "n3")}
+    found = judged({**nodes, "n4": answer(with_bits("bbbb"))})
+    assert ids(found["n4"]) == ["accept.product"] and found["n1"]["verdict"] == "ACCEPTED"
+    assert found["n4"]["findings"][0]["text"] == (
+        "cuda:0: its product in fp32 differs in its bits from that of 3 of 3 other cards (bbbb, they have aaaa)"
+    )
+
+
+def test_of_two_nodes_that_differ_neither_is_refused_and_of_two_cards_in_a_node_the_node_is() -> None:
+    found = judged({"n1": answer(with_bits("aaaa")), "n2": answer(with_bits("bbbb"))})
+    assert "accept.product" in ids(found["n1"], "WARN") and "accept.product" in ids(found["n2"], "WARN")
+    two = {**EXPECTED, "gpus": 2}
+    found = judged({"n1": answer(with_bits("aaaa"), with_bits("bbbb", 1))}, two)
+    assert ids(found["n1"]).count("accept.product") == 2
+
+
+def test_products_of_other_libraries_or_of_earlier_releases_are_not_compared() -> None:
+    nodes = {name: answer(with_bits("aaaa")) for name in ("n1", "n2", "n3")}
+    other = answer(with_bits("bbbb", of="8192 78 multiprocessors"))
+    found = judged({**nodes, "n4": other, "n5": answer(device()), "n6": answer(device(products="damaged"))})
+    assert {record["verdict"] for record in found.values()} == {"ACCEPTED"}

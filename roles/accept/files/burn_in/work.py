@@ -21,6 +21,7 @@ import torch.distributed as dist
 from gan_trainer.performance import measures
 from gan_trainer.performance.placement import PlacementError, pci_address
 from gan_trainer.performance.program import Collector, measure_transfers
+from product_bits import bits_of, comparable, numbers
 from torch import Tensor
 
 # Shares of each round: products heat a card most; what the measurements leave of it belongs to all-reduce.
@@ -52,6 +53,7 @@ class Found:
         self.left_out: dict[str, str] = {}
         self.counts = {"products": 0, "memory_bytes": 0, "faults": 0}
         self.faults: list[str] = []
+        self.products: dict[str, Any] = {"of": "", "bits": {}}
 
     def at(self) -> float:
         return round(time.monotonic() - self.begin, 1)
@@ -82,6 +84,7 @@ class Found:
             "counts": self.counts,
             "left_out": self.left_out,
             "faults": self.faults,
+            "products": self.products,
         }
 
 
@@ -105,11 +108,9 @@ class Products:
     def __init__(self, device: torch.device, name: str, edge: int) -> None:
         self.name = name
         dtype, self.precision = measures.FORMATS[name]
-        generator = torch.Generator(device).manual_seed(0)
-        shape = (edge, edge)
-        self.left = torch.randn(shape, generator=generator, device=device).to(dtype)
-        self.right = torch.randn(shape, generator=generator, device=device).to(dtype)
-        self.out = torch.empty(shape, dtype=dtype, device=device)
+        self.left = numbers(device, edge, 0).to(dtype)
+        self.right = numbers(device, edge, 1).to(dtype)
+        self.out = torch.empty((edge, edge), dtype=dtype, device=device)
         self.first: Tensor | None = None
 
     def once(self) -> str:
@@ -257,6 +258,9 @@ def burn_rank(rank: int, device: torch.device, plan: Plan) -> dict[str, Any]:
         try:
             products = [Products(device, name, edge) for name in formats_of(device)]
             burn_products(device, products, plan.round_s * PRODUCTS, found)
+            if not found.products["of"]:
+                bits = {each.name: bits_of(each.first) for each in products if each.first is not None}
+                found.products = {"of": comparable(device, edge), "bits": bits}
             del products
             burn_memory(device, plan.round_s * MEMORY, found)
         # A card that is lost, or has no memory left; ranks that wait for this one must not wait for ever.

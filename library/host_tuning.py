@@ -147,9 +147,12 @@ def main() -> None:
     if module.params["state"] == "present" and not module.params["program"].strip():
         module.fail_json(msg="program is empty: expected the text of gpu-tune, which applies the settings at boot")
     try:
-        before = tuning_store.load("/")
         plan = tuning.NOTHING
-        if module.params["state"] == "present":
+        if module.params["state"] == "absent":
+            # The values to go back to are never begun anew here.
+            before, lost = tuning_store.load("/"), tuning_store.lost_before("/")
+        else:
+            before, lost = tuning_store.load_to_set("/", may_write=not module.check_mode)
             plan = make_plan("/", module.params, module.params["program"], can_wait=module.check_mode)
         work = tuning.compare("/", plan, before)
         link = wanted_link(module.params["link"], module.params["state"])
@@ -163,6 +166,8 @@ def main() -> None:
         if not module.check_mode and not waits:
             tuning.apply("/", plan, work, before)
             placing.place(link, differs)
+        if lost:
+            module.warn(lost)
     except Refused as error:
         module.fail_json(msg=f"{error}. Nothing was changed [tuning.refused]")
     except (NotHere, OSError, ValueError) as error:

@@ -20,7 +20,7 @@ from ..verdict.check import DEEP, QUICK
 from ..verdict.reader import Reader, Seen
 from ..verdict.reading_sources import by_hand
 from ..verdict.report import Record
-from .gpu.strikes_kept import read_strikes
+from .gpu.strikes_kept import read_strikes_and_lost
 from .waivers.acknowledgements import read_acknowledgements
 
 SYSTEMCTL_SECONDS = 10
@@ -152,7 +152,7 @@ READERS = (
     Reader(
         name="strikes",
         level=QUICK,
-        read=lambda seen: read_strikes(seen.root),
+        read=lambda seen: read_strikes_and_lost(seen.root),
         source=by_hand("/var/lib/gpuwright/strikes.json", "gpu-doctor --strikes"),
     ),
 )

@@ -253,9 +253,11 @@ def examine(expectations: Record, root: str = "/", level: str = STANDARD, record
 def count_strikes(report: Record, root: str) -> None:
     """Keep the strikes of a recorded check; the gate does not depend on them, so a failure is only reported."""
     try:
-        keep_strikes(report, CHECKS, root)
+        said = keep_strikes(report, CHECKS, root)
     except (OSError, ValueError) as error:
-        print(f"gpu-doctor: strikes are not counted: {printable(str(error))}", file=sys.stderr)
+        said = f"strikes are not counted: {error}"
+    if said:
+        print("gpu-doctor: " + printable(said), file=sys.stderr)
 
 
 def print_findings(report: Record) -> None:

@@ -59,7 +59,7 @@ def verify(
 
 
 def keep(report: Record, report_path: Optional[str], verified_path: Optional[str]) -> str:
-    """Write the report and count the strikes; returns what could not be counted, "" if nothing went wrong.
+    """Write the report and count the strikes; returns what could not be counted or is lost, "" if nothing is.
 
     The verdict does not depend on the strikes, so that is no error. OSError if the report cannot be written.
     """
@@ -68,10 +68,9 @@ def keep(report: Record, report_path: Optional[str], verified_path: Optional[str
     if os.path.dirname(report_path or "") != FOLDER or os.geteuid() != 0:
         return ""
     try:
-        keep_strikes(report, CHECKS)
+        return keep_strikes(report, CHECKS)
     except (OSError, ValueError) as error:
         return f"strikes are not counted: {error}"
-    return ""
 
 
 def answer_of(report: Record, for_file: bool) -> Record:

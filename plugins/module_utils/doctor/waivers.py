@@ -7,7 +7,7 @@ import pwd
 import sys
 from typing import Any, Callable, Dict, Optional
 
-from ..checks.gpu.strikes_kept import read_strikes
+from ..checks.gpu.strikes_kept import read_strikes_and_lost
 from ..checks.kernel.event_names import in_one_spelling
 from ..checks.site.rows import is_site
 from ..checks.smoke.training import smoke_record
@@ -62,7 +62,10 @@ def waiver_option(options: argparse.Namespace, root: str, examine: Examine) -> i
     """Carry out one of the options; returns the exit status."""
     try:
         if options.strikes:
-            _say(*strike_lines(read_strikes(root)["cards"]))
+            found = read_strikes_and_lost(root)
+            _say(*strike_lines(found["cards"]))
+            if "set_aside" in found:
+                _say(f"Earlier ones are in a damaged file beside, {found['set_aside']}.")
         elif options.acknowledgements:
             _say(*acknowledgement_lines(acknowledgements.read_acknowledgements(root), read_moment(root)))
         else:
@@ -129,8 +132,10 @@ def _acknowledge(options: argparse.Namespace, root: str, expectations: Record, e
         for entry in findings_to_acknowledge(name, check, found, expectations)
     ]
     with one_writer(root):
-        kept = acknowledgements.read_acknowledgements(root)
+        kept, lost = acknowledgements.read_to_add(root)
         acknowledgements.write_acknowledgements(root, acknowledgements.with_entries(kept, added, now_utc()))
+    if lost:
+        _end(ValueError(lost), UNKNOWN_STATUS)
     for entry in added:
         _say("acknowledged {id} until {until}: {message}".format(**entry))
 

@@ -15,6 +15,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 from ..host.files import below, read_text
+from ..host.written.aside import set_aside
 from ..host.written.owning import make_folders
 from ..verdict.boot_check import BOOT_ID_PATH, UPTIME_PATH
 from ..verdict.kept_file import read_kept
@@ -93,6 +94,9 @@ def take(claim: Dict[str, Any], replaces: str = "", root: str = "/", judged_s: O
                     record["seen_s"] = _uptime_s(root)
                     write_json(below(root, RECORD), dict(record, schema=SCHEMA))
                 return Answer(False, record, damaged, work, _quiet_s(root, record, damaged))
+        if damaged:
+            # Who held it is in there, perhaps.
+            set_aside(below(root, RECORD))
         written = {name: claim[name] for name in CLAIM}
         written.update(schema=SCHEMA, boot_id=_boot_id(root), seen_s=_uptime_s(root))
         written["since"] = record["since"] if own else now_utc()

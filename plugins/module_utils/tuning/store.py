@@ -2,12 +2,14 @@
 """The state before the first change, and files that are restored byte for byte."""
 
 import base64
+import copy
 import os
 import stat
-from typing import Any, Dict, Iterable, List, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..host.files import below
 from ..host.whole_file import write_whole
+from ..host.written.aside import begin_anew, set_aside_before
 from ..host.written.owning import make_folders
 from ..host.written.state_file import NAME, Damaged, read_state, write_state
 from . import profiles
@@ -16,7 +18,8 @@ BEFORE = "/var/lib/gpuwright/tuning-before.json"
 # `folders` were made for the files; a file is None where there was none.
 OF_FILE = {"content": str, "mode": int, "uid": int, "gid": int}
 FORM = {"schema": {1}, "knobs": {str: str}, "files": {str: (OF_FILE, {"link": NAME}, None)}, "folders": [str]}
-LOST = "playbooks/uninstall.yml cannot bring the earlier ones back"
+EMPTY = {"schema": 1, "knobs": {}, "files": {}, "folders": []}  # type: Dict[str, Any]
+LOST = "the settings of today count as those from before, and playbooks/uninstall.yml cannot bring earlier ones back"
 
 
 def load(root: str) -> Dict[str, Any]:
@@ -25,19 +28,48 @@ def load(root: str) -> Dict[str, Any]:
     Raises ValueError if the file exists but cannot be used: its content cannot be reconstructed.
     """
     try:
-        before = read_state(below(root, BEFORE), FORM, shown=BEFORE)
-        for name, record in (before or {"files": {}})["files"].items():
-            if record and "content" in record:
-                _decoded(record["content"], name)
+        return _read(root)
     except Damaged as error:
         raise ValueError(
             f"{BEFORE} holds the values to go back to and cannot be read: {error}. Look at it; once it is moved away "
-            f"(mv {BEFORE} {BEFORE}.damaged), the settings of today count as those from before, and {LOST}"
+            f"(mv {BEFORE} {BEFORE}.damaged), {LOST}"
         )
+
+
+def _read(root: str) -> Dict[str, Any]:
+    """The same; `Damaged`."""
+    before = read_state(below(root, BEFORE), FORM, shown=BEFORE)
     if before is None:
-        return {"schema": 1, "knobs": {}, "files": {}, "folders": []}
+        return copy.deepcopy(EMPTY)
+    for name, record in before["files"].items():
+        if record and "content" in record:
+            _decoded(record["content"], name)
     profiles.follow(root, before)
     return dict(before)
+
+
+def load_to_set(root: str, may_write: bool) -> Tuple[Dict[str, Any], str]:
+    """`load` for who is about to set values: a damaged record is set aside; with a sentence on that, else "".
+
+    The files among them are in the node's first record, too. ValueError for that of another version, which is whole;
+    OSError if it cannot be set aside.
+    """
+    try:
+        return _read(root), ""
+    except Damaged as error:
+        if error.place == "schema":
+            return load(root), ""
+        return copy.deepcopy(EMPTY), begin_anew(below(root, BEFORE), error, LOST, may_write)
+
+
+def lost_before(root: str) -> str:
+    """For who puts values back: a sentence on a record that was set aside, "" if none was."""
+    names = set_aside_before(below(root, BEFORE))
+    if not names:
+        return ""
+    return (
+        f"{BEFORE} was damaged once, so settings from before that stay as they are; it is kept as {names[-1]} beside it"
+    )
 
 
 def save(root: str, before: Mapping[str, Any]) -> None:

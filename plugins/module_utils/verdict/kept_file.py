@@ -17,9 +17,20 @@ LIMIT_BYTES = 1024 * 1024
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-def damaged(path: str, why: object) -> ValueError:
-    """The ValueError for a file whose content cannot be trusted, with what to type; the file may be evidence."""
-    return ValueError(f"{path} is damaged: {why}; nothing in it counts; as root: mv {path} {path}.damaged")
+class DamagedRecord(ValueError):
+    """No program of ours can have written what is in the file: it can be set aside (`host/written/aside.py`).
+
+    what    the same without what to type
+    """
+
+    def __init__(self, path: str, why: object) -> None:
+        self.what = f"{path} is damaged: {why}"
+        super().__init__(f"{self.what}; nothing in it counts; as root: mv {path} {path}.damaged")
+
+
+def damaged(path: str, why: object) -> DamagedRecord:
+    """The error for a file whose content cannot be trusted, with what to type; the file may be evidence."""
+    return DamagedRecord(path, why)
 
 
 def read_kept(root: str, path: str, schema: int) -> Optional[Dict[str, Any]]:
@@ -49,7 +60,10 @@ def read_kept(root: str, path: str, schema: int) -> Optional[Dict[str, Any]]:
     except Damaged as error:
         raise damaged(path, f"{error.place}: {error.why}" if error.place else error.why)
     if not isinstance(record, dict) or type(record.get("schema")) is not int or record["schema"] != schema:
-        raise damaged(path, f"expected a record of schema {schema}")
+        wrong = damaged(path, f"expected a record of schema {schema}")
+        # A later version's record is whole.
+        newer = isinstance(record, dict) and type(record.get("schema")) is int and record["schema"] > schema
+        raise ValueError(str(wrong)) if newer else wrong
     return record
 
 

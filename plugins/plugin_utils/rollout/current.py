@@ -86,7 +86,7 @@ def _prepared(group: str, kind: Kind) -> list[list[str]]:
     asked = settings.settings(extra, kind.name, kind.again)
     inventory = [str(source) for source in context.CLIARGS.get("inventory") or ()]
     path = state_file.path_of(log_folder(), asked.name, inventory)
-    old = state_file.read(path)
+    old = state_file.read(path, begins=not context.CLIARGS.get("check"))
     if old and old["run"] and not old["ended"] and runs.state_of(old["run"]) == runs.LIVES:
         raise RolloutError(
             f"rollout {asked.name} is under way: process {old['run']['pid']} of {old['run']['who']}; wait until it has "

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.aside import begin_anew
 from ansible_collections.gpuwright.node.plugins.module_utils.host.written.state_file import (
     ANY,
     NAME,
@@ -55,18 +56,33 @@ def path_of(folder: Path, name: str, inventory: Sequence[str]) -> Path:
     return folder / f"rollout-{name}-{which}.json"
 
 
-def read(path: Path) -> Record | None:
-    """The record, None if there is none; RecordError if it is damaged: it is never taken for a new rollout."""
+def read(path: Path, begins: bool = False) -> Record | None:
+    """The record, None if there is none; RecordError if it is damaged: it is never taken for a new rollout.
+
+    begins   for a start that writes: a damaged record is set aside, so that the next start is a new rollout
+    """
     try:
         found: Record | None = read_state(str(path), FORM)
-    except (OSError, Damaged) as error:
+    except Damaged as error:
+        if error.place == "schema" or not begins:
+            raise RecordError(f"the record of this rollout cannot be read ({error}); {ADVICE}") from error
+        raise RecordError(f"{_aside(path, error)}; {NEXT}") from error
+    except OSError as error:
         raise RecordError(f"the record of this rollout cannot be read ({error}); {ADVICE}") from error
     return found
+
+
+def _aside(path: Path, error: Damaged) -> str:
+    try:
+        return begin_anew(str(path), error, "which hosts are done, failed or lost")
+    except OSError as why:
+        return f"the record of this rollout is damaged ({error}), and cannot be set aside ({why})"
 
 
 ADVICE = (
     "look at it, then remove it to begin a new rollout, or name another with -e gpuwright_rollout=NAME [rollout.record]"
 )
+NEXT = "nothing was begun. Start again for a new rollout of all hosts, or put a mended record back [rollout.record]"
 
 
 def write(path: Path, record: Record) -> None:

@@ -335,6 +335,27 @@ def test_a_record_that_cannot_be_used_is_no_empty_one(tmp_path, content):
         tuning_store.load(str(tmp_path))
 
 
+def test_settings_begin_anew_from_a_damaged_record_that_is_set_aside(tmp_path):
+    path = tmp_path / tuning_store.BEFORE[1:]
+    path.parent.mkdir(parents=True)
+    root, torn = str(tmp_path), '{"schema": 1, "knobs": {"sysctl vm.a": 1}, "files": {}, "folders": []}'
+    path.write_text(torn)
+    for may_write in (False, True):
+        before, said = tuning_store.load_to_set(root, may_write)
+        assert before == {"schema": 1, "knobs": {}, "files": {}, "folders": []}
+        assert "damaged at knobs.sysctl vm.a" in said and "uninstall.yml cannot bring earlier ones back" in said
+        assert path.exists() != may_write
+    [aside] = path.parent.iterdir()
+    assert aside.read_text() == torn and aside.name in said
+    # Whoever puts values back is told of it, and of nothing where nothing was lost.
+    assert aside.name in tuning_store.lost_before(root)
+    assert tuning_store.load_to_set(root, True) == (before, "") and not tuning_store.lost_before(str(tmp_path / "no"))
+    path.write_text(torn.replace('"schema": 1', '"schema": 2'))
+    with pytest.raises(ValueError, match="holds the values to go back to"):
+        tuning_store.load_to_set(root, True)
+    assert path.exists()
+
+
 def test_a_failed_replacement_leaves_nothing_behind(tmp_path, monkeypatch):
     def fails(*arguments: object, **named: object) -> None:
         raise OSError(1, "Operation not permitted")

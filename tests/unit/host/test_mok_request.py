@@ -274,7 +274,12 @@ def test_check_mode_changes_nothing(node):
 def test_a_damaged_record_does_no_harm(node, text):
     node.put(RECORD, text)
     efi.put_keys(node, "MokNew", efi.OTHER_KEY)
-    assert node.prepare().state == "staged"
+    folder = (node.folder / RECORD[1:]).parent
+    node.prepare(check=True)
+    assert not list(folder.glob("*.damaged-*"))
+    done = node.prepare()
+    assert done.state == "staged" and "is lost: how the earlier request ended." in " ".join(done.remarks)
+    assert [one.read_text() for one in folder.glob("*.damaged-*")] == [text]
     record = json.loads((node.folder / RECORD[1:]).read_text())
     assert record == {"schema": 1, "sha256": digest(node.certificate()), "boot_id": "boot 0"}
 

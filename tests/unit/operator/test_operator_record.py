@@ -151,6 +151,8 @@ def test_a_record_that_cannot_be_read_holds(root: Path, content: str | bytes) ->
     assert not release(BOB["run"], str(root)) and path.exists()
     assert not take(BOB, ALICE["run"], str(root)).held
     assert take(BOB, DAMAGED, str(root)).held and record(root)["who"] == "bob"
+    [aside] = path.parent.glob(path.name + ".damaged-*")
+    assert aside.read_bytes() == (content.encode() if isinstance(content, str) else content)
 
 
 def test_neither_a_link_nor_what_others_can_write_is_believed(root: Path) -> None:

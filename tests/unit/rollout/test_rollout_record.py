@@ -45,6 +45,24 @@ def test_a_damaged_record_is_no_new_rollout(tmp_path: Path, text: str) -> None:
     (tmp_path / "r.json").write_text(text)
     with pytest.raises(state_file.RecordError, match=r"remove it to begin a new rollout.*\[rollout.record\]$"):
         state_file.read(tmp_path / "r.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_a_start_sets_a_damaged_record_aside_and_begins_nothing(tmp_path: Path) -> None:
+    state_file.write(tmp_path / "r.json", first("a"))
+    whole = (tmp_path / "r.json").read_text()
+    (tmp_path / "r.json").write_text(whole.replace('"starts": 1', '"starts": "1"'))
+    with pytest.raises(
+        state_file.RecordError, match=r"at starts: .*is lost: which hosts are done.*\[rollout.record\]$"
+    ):
+        state_file.read(tmp_path / "r.json", begins=True)
+    [aside] = tmp_path.iterdir()
+    assert aside.name.startswith("r.json.damaged-") and state_file.read(tmp_path / "r.json", begins=True) is None
+    # A later version's record is whole.
+    (tmp_path / "r.json").write_text(whole.replace('"schema": 1', '"schema": 2'))
+    with pytest.raises(state_file.RecordError, match="look at it"):
+        state_file.read(tmp_path / "r.json", begins=True)
+    assert (tmp_path / "r.json").exists()
 
 
 def test_the_record_is_for_its_owner_and_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

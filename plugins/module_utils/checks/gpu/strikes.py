@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of a card over many boots: one that fails again and again is worn, whatever it reports now."""
 
+import os
+import shlex
 from typing import Dict, Mapping, NamedTuple
 
 from ...verdict.by_hand import VENDOR, Hand
@@ -15,7 +17,7 @@ from ...verdict.check import (
 )
 from ...verdict.evidence import Evidence
 from ...verdict.report import Record, age_seconds
-from .strikes_kept import identities, label, parse_strikes, same_card
+from .strikes_kept import PATH, identities, label, parse_strikes, same_card, time_of_aside
 
 STRIKES = "gpu.strikes"
 
@@ -31,7 +33,6 @@ class Limit(NamedTuple):
 BOOTS = Limit(3, "boots", "gpud DefaultRebootThreshold: 2 reboots that did not help, then hardware inspection")
 DAYS = Limit(30, "days", "the toolkit's own: long enough for rare faults, short enough for a repaired slot to count")
 DAY_S = 86400
-FILE = "/var/lib/gpuwright/strikes.json"
 
 
 def strikes(readings: Evidence, expected: Evidence) -> Outcome:
@@ -43,7 +44,7 @@ def strikes(readings: Evidence, expected: Evidence) -> Outcome:
     """
     record = readings.at("strikes").value
     if isinstance(record, dict) and isinstance(record.get("unreadable"), str):
-        action = f"Run: mv {FILE} {FILE}.damaged ; a warranty claim needs that file; counting starts again"
+        action = f"Run: mv {PATH} {PATH}.damaged ; a warranty claim needs that file; counting starts again"
         return warned(
             "record-damaged", "damaged", BOOTS.value, f"strikes are not counted: {record['unreadable']}", action
         )
@@ -51,8 +52,6 @@ def strikes(readings: Evidence, expected: Evidence) -> Outcome:
         cards = parse_strikes(record)["cards"]
     except ValueError as error:
         return unknown("record-damaged", f"the record of strikes is damaged: {error}", expected=BOOTS.value)
-    if not cards:
-        return passed(0, BOOTS.value, "no card has a strike")
     now = readings.text("moment", "time")
     here = identities(readings.value)
     found = [(card, _recent(card, now)) for card in cards if _may_be_here(card, here)]
@@ -61,6 +60,14 @@ def strikes(readings: Evidence, expected: Evidence) -> Outcome:
         words = "; ".join(_sentence(card, boots) for card, boots in worn)
         items = [card["pci_id"] for card, _boots in worn]
         return warned("fails-again", worn[0][1], BOOTS.value, words, items=items)
+    aside = str(record.get("set_aside", ""))
+    if aside and _days_ago(time_of_aside(aside), now) <= DAYS.value:
+        file = f"{os.path.dirname(PATH)}/{aside}"
+        words = f"{PATH} was damaged, and is set aside as {aside}: earlier strikes are not counted"
+        action = f"Run: mv {shlex.quote(file)} /root/ ; a warranty claim needs that file"
+        return warned("record-damaged", "damaged", BOOTS.value, words, action)
+    if not cards:
+        return passed(0, BOOTS.value, "no card has a strike")
     most = max([boots for _card, boots in found] or [0])
     return passed(most, BOOTS.value, f"no card failed in {BOOTS.value} boots of the last {DAYS.value} days")
 

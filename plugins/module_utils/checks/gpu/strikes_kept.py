@@ -9,9 +9,11 @@ the bus can no longer be asked: `{address: {boot_id, serial, uuid, name}}`.
 
 from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
+from ...host.files import below
+from ...host.written.aside import MARK, begin_anew, set_aside_before
 from ...verdict.check import FAIL, Check
 from ...verdict.evidence import NOT_A_VALUE
-from ...verdict.kept_file import damaged, one_writer, read_kept, write_kept
+from ...verdict.kept_file import DamagedRecord, damaged, one_writer, read_kept, write_kept
 from ...verdict.report import Record, printable
 from ..kernel.event_names import CHECK_OF, address_of
 from ..waivers import events as waivable_events
@@ -68,17 +70,36 @@ def read_strikes(root: str) -> Dict[str, Any]:
         raise damaged(PATH, error)
 
 
-def keep_strikes(report: Record, checks: Sequence[Check], root: str = "/") -> None:
+def read_strikes_and_lost(root: str) -> Dict[str, Any]:
+    """The same with `set_aside`, the newest of the damaged files beside it, where there is one."""
+    lost = set_aside_before(below(root, PATH))
+    return dict(read_strikes(root), **({"set_aside": lost[-1]} if lost else {}))
+
+
+def time_of_aside(name: str) -> str:
+    """When a damaged file was set aside, in the report's format, from its name."""
+    stamp = name.partition(MARK)[2][: len("2026-01-31T100000Z")]
+    return f"{stamp[:13]}:{stamp[13:15]}:{stamp[15:]}"
+
+
+def keep_strikes(report: Record, checks: Sequence[Check], root: str = "/") -> str:
     """Add the strikes of a report of these checks to the node's file; OSError or ValueError if that cannot be done.
 
-    A damaged file is left as it is: it may be the evidence of a warranty claim.
+    A damaged file may be the evidence of a warranty claim: it is set aside, counting begins anew, and this returns a
+    sentence on that; else "".
     """
     with one_writer(root):
-        before = read_strikes(root)
+        said = ""
+        try:
+            before = read_strikes(root)
+        except DamagedRecord as error:
+            before = empty()
+            said = begin_anew(below(root, PATH), error.what, "strikes of until now")
         readings = dict(report["readings"], strikes=before)
         after = counted(readings, report["expectations"], report["checks"], checks)
         if after != before:
             write_kept(root, PATH, dict(after, schema=SCHEMA))
+    return said
 
 
 def counted(
@@ -104,7 +125,8 @@ def counted(
     for address, fault, message in occurrences(readings, expectations, records, checks, slots):
         _strike(cards, _identity(address, slots, boot_id), fault, message, boot_id, now)
     cards.sort(key=lambda card: card["last"], reverse=True)
-    return {"cards": cards[:MOST_CARDS], "slots": slots}
+    # What is said of a damaged file stays beside.
+    return dict(before, cards=cards[:MOST_CARDS], slots=slots)
 
 
 def occurrences(

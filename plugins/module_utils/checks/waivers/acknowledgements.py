@@ -7,10 +7,12 @@ the kernel's log, and null for a check; `cards` are the PCI addresses in `messag
 """
 
 import datetime
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
+from ...host.files import below
 from ...host.patterns import lazily
-from ...verdict.kept_file import damaged, read_kept, write_kept
+from ...host.written.aside import begin_anew
+from ...verdict.kept_file import DamagedRecord, damaged, read_kept, write_kept
 from ...verdict.report import TIME_FORMAT, age_seconds
 
 PATH = "/var/lib/gpuwright/acknowledgements.json"
@@ -118,6 +120,14 @@ def read_acknowledgements(root: str) -> List[Entry]:
         return [] if record is None else parse_entries(record.get("acknowledgements"))
     except ValueError as error:
         raise damaged(PATH, error)
+
+
+def read_to_add(root: str) -> Tuple[List[Entry], str]:
+    """The same for who is about to write the file: a damaged one is set aside, with a sentence on that, else ""."""
+    try:
+        return read_acknowledgements(root), ""
+    except DamagedRecord as error:
+        return [], begin_anew(below(root, PATH), error.what, "what was acknowledged before counts as a finding again")
 
 
 def write_acknowledgements(root: str, entries: List[Entry]) -> None:

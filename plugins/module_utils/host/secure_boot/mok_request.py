@@ -7,10 +7,11 @@ enrolled, it was refused, or nobody pressed a key in time; if a request outlives
 
 import os
 import tempfile
-from typing import Any, Callable, Dict, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 from ..bounded import Finished, run_bounded
 from ..files import read_bytes, read_text
+from ..written.aside import begin_anew
 from ..written.state_file import Damaged, read_state, write_state
 from .certificates import describe_certificate, digest, fingerprint
 from .efi_variables import read_certificates, read_variable
@@ -71,8 +72,8 @@ def _stage(
     if state == ENROLLED:
         return Outcome(ENROLLED, bool(done), done, [])
     others = [one for one in read_certificates(root, "MokNew") if one != certificate]
-    record, boot_id = _read_record(root), read_text(root, BOOT_ID) or ""
-    remarks = _remarks(state, record, certificate, others, boot_id)
+    (record, lost), boot_id = _read_record(root, may_write=not check), read_text(root, BOOT_ID) or ""
+    remarks = lost + _remarks(state, record, certificate, others, boot_id)
     if state == STAGED and made_with(read_variable(root, "MokAuth") or b"", password_hash):
         return Outcome(STAGED, bool(done), done, remarks)
     if state == STAGED and others:
@@ -131,12 +132,15 @@ def _import(root: str, certificate: str, password_hash: str, run: Callable[..., 
         os.unlink(path)
 
 
-def _read_record(root: str) -> Dict[str, Any]:
-    """The last request that was staged here; {} if there is no record, or a damaged one."""
+def _read_record(root: str, may_write: bool = False) -> Tuple[Dict[str, Any], List[str]]:
+    """The last request that was staged here, and what to say of a damaged record; {} if there is none that counts."""
+    path = os.path.join(root, RECORD.lstrip("/"))
     try:
-        return read_state(os.path.join(root, RECORD.lstrip("/")), FORM) or {}
-    except (OSError, Damaged):
-        return {}
+        return read_state(path, FORM, shown=RECORD) or {}, []
+    except Damaged as error:
+        return {}, [begin_anew(path, error, "how the earlier request ended", may_write) + "."]
+    except OSError:
+        return {}, []
 
 
 def _write_record(root: str, record: Dict[str, Any]) -> None:

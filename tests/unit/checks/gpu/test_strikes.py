@@ -248,17 +248,40 @@ def test_they_are_kept_across_boots(host):
 
 
 @needs_root
-@pytest.mark.parametrize("content", ["", "{", '{"schema": 2}', '{"schema": 1, "cards": [], "slots": 5}'])
-def test_a_damaged_file_is_evidence_and_left_alone(host, content):
+@pytest.mark.parametrize("content", ["", "{", '{"schema": 0}', '{"schema": 1, "cards": [], "slots": 5}'])
+def test_a_damaged_file_is_evidence_and_set_aside(host, content):
     host.put(strikes.PATH, content)
-    (host.folder / strikes.PATH[1:]).chmod(0o644)
-    with pytest.raises(ValueError, match="is damaged"):
-        keep_strikes(report(broken()), CHECKS, host.root)
-    assert (host.folder / strikes.PATH[1:]).read_text() == content
-    readings = {**broken(), "strikes": attempt(read_strikes, host.root)}
+    file = host.folder / strikes.PATH[1:]
+    file.chmod(0o644)
+    readings = {**broken(), "strikes": attempt(strikes.read_strikes_and_lost, host.root)}
     found = {record["id"]: record["status"] for record in report(readings)["checks"]}
-    assert found["gpu.strikes"] == "WARN"
-    assert set(report(readings)["strikes"]) == {"unreadable"}
+    assert found["gpu.strikes"] == "WARN" and set(report(readings)["strikes"]) == {"unreadable"}
+    # Whoever only reads changes nothing.
+    assert file.read_text() == content
+
+    said = keep_strikes(report(broken()), CHECKS, host.root)
+    [aside] = file.parent.glob("strikes.json.damaged-*")
+    assert "is damaged" in said and aside.name in said and "strikes of until now" in said
+    assert aside.read_text() == content
+    # Counting goes on, and for a month a row says what is missing.
+    assert len(read_strikes(host.root)["cards"]) == 1 and not keep_strikes(report(broken()), CHECKS, host.root)
+    lost = strikes.read_strikes_and_lost(host.root)
+    day = strikes.time_of_aside(aside.name)[:10]
+    for time, status in ((f"{day}T23:59:59Z", "WARN"), ("2099-01-01T00:00:00Z", "PASS")):
+        readings = {**broken(), "strikes": lost}
+        readings["moment"] = {**readings["moment"], "time": time}
+        [row] = [record for record in report(readings)["checks"] if record["id"] == "gpu.strikes"]
+        assert row["status"] == status, row
+        assert status == "PASS" or aside.name in row["message"] and f"/{aside.name} " in row["action"]
+
+
+@needs_root
+def test_a_later_versions_file_is_whole_and_stays(host):
+    host.put(strikes.PATH, '{"schema": 2}')
+    (host.folder / strikes.PATH[1:]).chmod(0o644)
+    with pytest.raises(ValueError, match="expected a record of schema 1"):
+        keep_strikes(report(broken()), CHECKS, host.root)
+    assert (host.folder / strikes.PATH[1:]).read_text() == '{"schema": 2}'
 
 
 def test_lines_for_a_claim():
@@ -298,6 +321,7 @@ def test_strikes_that_cannot_be_kept_do_not_hold_the_gate(doctor, node):  # noqa
     node.put(strikes.PATH, "{")
     (node.folder / strikes.PATH[1:]).chmod(0o644)
     done = doctor("--level", "quick", "--record", "900")
-    assert done.returncode == 0 and "strikes are not counted" in done.stderr
+    assert done.returncode == 0 and "It was set aside as strikes.json.damaged-" in done.stderr
     assert "WARN gpu.strikes: strikes are not counted" in done.stdout and doctor("--gate").returncode == 0
-    assert doctor("--strikes").returncode == 3
+    done = doctor("--strikes")
+    assert done.returncode == 0 and "in a damaged file beside, strikes.json.damaged-" in done.stdout

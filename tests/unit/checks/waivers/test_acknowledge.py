@@ -156,17 +156,20 @@ def test_only_root_may(doctor, node, lanes, arguments):  # noqa: F811
     assert not (node.folder / PATH[1:]).exists()
 
 
-def test_a_damaged_file_is_neither_believed_nor_replaced(doctor, node, lanes):  # noqa: F811
+def test_a_damaged_file_is_not_believed_and_set_aside_by_the_next_entry(doctor, node, lanes):  # noqa: F811
     gated(node)
     lanes(8)
     node.put(PATH, "{")
     (node.folder / PATH[1:]).chmod(0o644)
-    done = doctor(*GIVE)
-    assert done.returncode == 3 and "acknowledgements.json is damaged" in done.stderr
-    assert (node.folder / PATH[1:]).read_text() == "{"
-    assert doctor("--acknowledgements").returncode == 3
+    assert doctor("--acknowledgements").returncode == doctor("--withdraw", "gpu.link_width").returncode == 3
     done = doctor(*RECORD)
     assert done.returncode == 1 and "WARN waivers.valid: no acknowledgement counts" in done.stdout
+    assert (node.folder / PATH[1:]).read_text() == "{"
+    done = doctor(*GIVE)
+    assert done.returncode == 0 and "acknowledgements.json is damaged" in done.stderr
+    [aside] = (node.folder / PATH[1:]).parent.glob("acknowledgements.json.damaged-*")
+    assert aside.read_text() == "{" and aside.name in done.stderr
+    assert [given["id"] for given in entries(node)] == ["gpu.link_width"]
 
 
 def test_it_is_told_in_any_locale(doctor, node, lanes):  # noqa: F811

@@ -531,6 +531,22 @@ def test_a_damaged_file_counts_for_nothing_and_is_a_warning(host, name):
 
 
 @needs_root
+def test_a_damaged_file_is_set_aside_by_who_adds_to_it(host):
+    put(host, record(until=None))
+    kept, said = acknowledgements.read_to_add(host.root)
+    [aside] = (host.folder / acknowledgements.PATH[1:]).parent.glob("acknowledgements.json*")
+    assert kept == [] and aside.read_text() == record(until=None) and aside.name in said
+    assert "has until None" in said and "counts as a finding again" in said
+    assert acknowledgements.read_to_add(host.root) == ([], "")
+    # Not damaged: a later version's, and one that another can write.
+    for content, mode in ((record().replace('"schema": 1', '"schema": 2'), 0o644), (record(), 0o666)):
+        put(host, content)
+        (host.folder / acknowledgements.PATH[1:]).chmod(mode)
+        with pytest.raises(ValueError, match=r"schema 1|than root"):
+            acknowledgements.read_to_add(host.root)
+
+
+@needs_root
 def test_only_a_regular_file_of_root_is_believed(host):
     def broken(change: Callable) -> str:
         file = host.folder / acknowledgements.PATH[1:]

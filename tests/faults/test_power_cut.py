@@ -22,7 +22,7 @@ FINISHED = Step("finished", "", "../site.yml", variables={"system_driver_branch"
 UPGRADE = Step("upgrade", "", "upgrade.yml", variables={"system_driver_branch": "580"})
 ROLLBACK = replace(UPGRADE, name="rollback", playbook="rollback.yml")
 # The task behind the one that keeps the way back, and the one behind the transaction.
-KEPT, CHANGED = Boundary("Say what is kept, and where"), Boundary("Read the node after the change of its driver")
+KEPT, CHANGED = Boundary("Say what is kept for the way back, and where"), Boundary("Read the node after the change of its driver")
 STATE = (
     "cat /sys/module/nvidia/version",
     "rpm -qa '*nvidia*' 'cuda-drivers*' | sort",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that the checks use, read once; a failure is `{"unreadable": "why"}` and never an exception."""
 
+import time
 from typing import Any, Dict, Mapping
 
 from ..gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
@@ -16,6 +17,7 @@ from .site.rows import READING as SITE_CHECKS
 NOTHING: Dict[str, Any] = {}
 # Level quick promises an answer within 5 s, even if nvidia-smi hangs.
 QUICK_NVIDIA_SMI_SECONDS = 3
+LEAST_SECONDS = 1.0
 
 
 def collect(
@@ -35,8 +37,12 @@ def collect(
     failed reading. `ahead` are readings of `collect_ahead`, which are not taken again. `site`: the site's own checks
     are asked, too, for which no level sets a limit.
     """
-    readings = {"probe": attempt(_probe, root), "nvidia_smi": attempt(query, nvidia_smi_seconds)}
-    seen = Seen(root, expectations, readings["probe"], readings["nvidia_smi"])
+    readings = {"probe": attempt(_probe, root)}
+    begun = time.monotonic()
+    readings["nvidia_smi"] = attempt(query, nvidia_smi_seconds)
+    # All questions to nvidia-smi share what it may take.
+    left = max(LEAST_SECONDS, nvidia_smi_seconds - (time.monotonic() - begun))
+    seen = Seen(root, expectations, readings["probe"], readings["nvidia_smi"], left)
     for each in within(level):
         readings.update(collect_level(seen, each, ahead))
     if site:

@@ -15,12 +15,14 @@ class Seen(NamedTuple):
     expectations  those of docs/parts/report.md; a scan of a host without a plan has few of them
     probe         the fact gpu_node, or {"unreadable": why}
     nvidia_smi    nvidia-smi's answer, or {"unreadable": why}
+    smi_seconds   how long it may take when a reader asks it for more
     """
 
     root: str
     expectations: Mapping[str, Any]
     probe: Mapping[str, Any]
     nvidia_smi: Mapping[str, Any]
+    smi_seconds: float = 30.0
 
     def cards(self) -> List[Any]:
         """The probe's cards; ValueError where it could not be taken."""

@@ -20,6 +20,14 @@ STALE = {("initramfs", "version"): "535.261.03"}
 NAMELESS: Changes = {(*SMI_GPU, "name"): "NVIDIA B400", (*SMI_GPU, "device_id"): "unknown"}
 
 
+RESET = "nvidia-smi --gpu-reset -i 0000:3b:00.0"
+
+
+def waits(mode: str, later: str) -> Changes:
+    """A card whose MIG mode is another one after a reset."""
+    return {(*SMI_GPU, "mig_mode"): mode, (*SMI_GPU, "health", "mig_pending"): later}
+
+
 def asked(*words: str | None) -> Changes:
     """The driver asks for something of each card; None: it does not say."""
     cards = [
@@ -50,6 +58,16 @@ ROWS: list[tuple[str, Changes, str, bool]] = [
     ("gpu.recovery_action", asked(None, "gpu reset"), "[reset]", True),
     ("gpu.recovery_action", asked("gpu reset", "none", "gpu reset"), " -i 0000:3b:00.0,0000:3d:00.0", True),
     ("gpu.mig_mode", {("expectations", "mig"): {"all": ["3g.20gb"]}}, "Run: ", False),
+    ("gpu.mig_mode", {**waits("Disabled", "Enabled"), ("expectations", "mig"): {"all": ["3g.20gb"]}}, RESET, True),
+    ("gpu.mig_mode", {**waits("Enabled", "Disabled"), ("expectations", "mig"): {"all": []}}, RESET, True),
+    ("gpu.mig_mode", {**waits("Disabled", "Enabled"), ("expectations", "mig"): {"all": []}}, RESET, False),
+    ("gpu.mig_mode", {**waits("Disabled", "Disabled"), ("expectations", "mig"): {"all": ["3g.20gb"]}}, RESET, False),
+    (
+        "gpu.mig_mode",
+        {**waits("Disabled", "Disabled"), ("expectations", "mig"): {"all": ["3g.20gb"]}},
+        "Correct",
+        False,
+    ),
     ("gpu.known_card", NAMELESS, "lspci -nn", True),
     ("gpu.known_card", {**NAMELESS, (*SMI_GPU, "device_id"): "2abc"}, "lspci -nn", False),
     ("driver.reachable", {SMI: DOWN}, "modprobe nvidia", True),

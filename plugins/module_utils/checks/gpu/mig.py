@@ -7,7 +7,6 @@ A reboot leaves no MIG device, and on cards after A100 and A30 it ends the mode 
 from collections import Counter
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from ...gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS
 from ...host.bounded import run_bounded
 from ...host.patterns import lazily
 from ...verdict.check import DRAIN, FAIL, PASS, QUICK, WARN, Check, Outcome, failed, passed, slots, warned
@@ -24,6 +23,8 @@ DEVICE = lazily(r"\s+MIG (\S+)\s+Device\s+[0-9]+: \(UUID: (MIG-[^)\s]+)\)")
 CREATE = "nvidia-smi mig -i {0} -cgi {1} -C"
 DESTROY = "nvidia-smi mig -i {0} -dci ; nvidia-smi mig -i {0} -dgi"
 MODE = "nvidia-smi -i {0} -mig {1}"
+# Where the mode was set and only waits; to set it once more changes nothing.
+RESET = "nvidia-smi --gpu-reset -i {0}"
 CORRECT = "Correct verify_expected_mig in the inventory, then run: ansible-playbook site.yml --tags verify"
 AFTER = " ; systemctl try-restart gpuwright-cdi"
 
@@ -34,7 +35,7 @@ def read_mig(seen: Seen) -> Optional[List[Dict[str, Any]]]:
     gpus = seen.nvidia_smi.get("gpus") or []
     if not seen.expectations.get("mig") or not any(gpu.get("mig_mode") == "Enabled" for gpu in gpus):
         return None
-    done = run_bounded(["nvidia-smi", "-L"], DEFAULT_TIMEOUT_SECONDS)
+    done = run_bounded(["nvidia-smi", "-L"], seen.smi_seconds)
     if done.rc != 0:
         words = " ".join(done.stdout.split())[:200]
         raise OSError(done.problem or f"nvidia-smi -L ended with {done.rc}: {words}")
@@ -62,16 +63,20 @@ def whole(gpu: Evidence) -> Judged:
     mode = gpu.text("mig_mode")
     later = later_mode(gpu, mode)
     if later:
-        return WARN, "changes-later", mode, later
+        return WARN, "changes-later", mode, _words(mode, later)
     return (PASS if mode == "Disabled" else WARN, "on", mode, f"MIG is {mode}")
 
 
 def later_mode(gpu: Evidence, mode: str) -> str:
-    """What a reset will change; "" if nothing."""
+    """The mode after a reset; "" if that is the same."""
     if gpu.absent("health", "mig_pending"):
         return ""
     later = gpu.text("health", "mig_pending")
-    return f"MIG is {mode} and will be {later} after a reset" if later != mode else ""
+    return later if later != mode else ""
+
+
+def _words(mode: str, later: str) -> str:
+    return f"MIG is {mode}" + (f" and will be {later} after a reset" if later else "")
 
 
 def layout(readings: Evidence, expected: Evidence) -> Outcome:
@@ -114,31 +119,36 @@ class Card(NamedTuple):
 def _judged(gpu: Evidence, wanted: Optional[Sequence[str]], readings: Evidence) -> Card:
     """One card against the devices that it should have; None: nobody has declared any."""
     address = gpu.pci_id("pci_id")
-    off = MODE.format(address, 0)
+    if gpu.absent("mig_mode"):
+        words = f"the card has no MIG; declared: {_told(wanted)}"
+        return Card(FAIL, "no-mig", "none", words) if wanted else Card(PASS, "ok", "none", "no MIG")
+    mode = gpu.text("mig_mode")
+    later = later_mode(gpu, mode)
     if not wanted:
         status, code, value, words = whole(gpu)
+        off = RESET.format(address) if later == "Disabled" else MODE.format(address, 0)
         # What is declared as whole has to be whole.
         return Card(FAIL if status == WARN and wanted is not None else status, code, str(value), words, off)
     create = CREATE.format(address, ",".join(wanted))
-    if gpu.absent("mig_mode"):
-        return Card(FAIL, "no-mig", "none", f"the card has no MIG; declared: {_told(wanted)}")
-    mode = gpu.text("mig_mode")
     if mode != "Enabled":
-        words = f"MIG is {mode}; declared: {_told(wanted)}"
-        return Card(FAIL, "lost", mode, words, f"{MODE.format(address, 1)} ; {create}")
-    if later_mode(gpu, mode):
-        return Card(WARN, "changes-later", mode, later_mode(gpu, mode), MODE.format(address, 1))
+        begin = RESET.format(address) if later == "Enabled" else MODE.format(address, 1)
+        return Card(FAIL, "lost", mode, f"{_words(mode, later)}; declared: {_told(wanted)}", f"{begin} ; {create}")
+    # Enabled once more, what waits for a reset is called off.
+    keep = f"{MODE.format(address, 1)} ; " if later else ""
     here = _devices(gpu, readings)
     missing = Counter(wanted) - Counter(here)
     if not missing and len(here) == len(wanted):
+        if later:
+            return Card(WARN, "changes-later", mode, _words(mode, later), MODE.format(address, 1))
         return Card(PASS, "ok", _told(here), "")
     words = f"{_told(here) if here else 'no MIG device'}; declared: {_told(wanted)}"
+    words = f"{_words(mode, later)}, with {words}" if later else words
     if here and not Counter(here) - Counter(wanted):
         rest = ",".join(name for name in sorted(missing.elements()))
-        return Card(FAIL, "partial", _told(here), words, CREATE.format(address, rest))
+        return Card(FAIL, "partial", _told(here), words, keep + CREATE.format(address, rest))
     if not here:
-        return Card(FAIL, "lost", "none", words, create)
-    return Card(FAIL, "other", _told(here), words, f"{DESTROY.format(address)} ; {create}")
+        return Card(FAIL, "lost", "none", words, keep + create)
+    return Card(FAIL, "other", _told(here), words, f"{keep}{DESTROY.format(address)} ; {create}")
 
 
 def _devices(gpu: Evidence, readings: Evidence) -> List[str]:
@@ -182,7 +192,7 @@ CHECKS = (
         judge=layout,
         action=(
             "If the devices are meant, declare them with verify_expected_mig. Otherwise stop what uses the card, "
-            "and run: nvidia-smi -mig 0"
+            "and run: nvidia-smi -mig 0 ; where that waits for a reset: nvidia-smi --gpu-reset"
         ),
         source="NVIDIA's MIG User Guide: devices do not outlast a reboot",
         readers=(READER,),

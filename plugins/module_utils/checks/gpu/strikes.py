@@ -52,6 +52,9 @@ def strikes(readings: Evidence, expected: Evidence) -> Outcome:
         cards = parse_strikes(record)["cards"]
     except ValueError as error:
         return unknown("record-damaged", f"the record of strikes is damaged: {error}", expected=BOOTS.value)
+    aside = str(record.get("set_aside", ""))
+    if not cards and not aside:
+        return passed(0, BOOTS.value, "no card has a strike")
     now = readings.text("moment", "time")
     here = identities(readings.value)
     found = [(card, _recent(card, now)) for card in cards if _may_be_here(card, here)]
@@ -60,14 +63,11 @@ def strikes(readings: Evidence, expected: Evidence) -> Outcome:
         words = "; ".join(_sentence(card, boots) for card, boots in worn)
         items = [card["pci_id"] for card, _boots in worn]
         return warned("fails-again", worn[0][1], BOOTS.value, words, items=items)
-    aside = str(record.get("set_aside", ""))
     if aside and _days_ago(time_of_aside(aside), now) <= DAYS.value:
         file = f"{os.path.dirname(PATH)}/{aside}"
         words = f"{PATH} was damaged, and is set aside as {aside}: earlier strikes are not counted"
         action = f"Run: mv {shlex.quote(file)} /root/ ; a warranty claim needs that file"
         return warned("record-damaged", "damaged", BOOTS.value, words, action)
-    if not cards:
-        return passed(0, BOOTS.value, "no card has a strike")
     most = max([boots for _card, boots in found] or [0])
     return passed(most, BOOTS.value, f"no card failed in {BOOTS.value} boots of the last {DAYS.value} days")
 

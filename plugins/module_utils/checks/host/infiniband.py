@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of the adapters for InfiniBand and RoCE."""
 
+from ...readings.link_errors import HOUR_S, LIMITS, read_link_errors
 from ...readings.links import read_infiniband
 from ...verdict.by_hand import NETWORK, Hand
 from ...verdict.check import (
     DRAIN,
     FAIL,
+    QUICK,
     STANDARD,
+    WARN,
     Check,
     Outcome,
     failed,
@@ -20,6 +23,7 @@ from ...verdict.reader import Reader
 from ...verdict.reading_sources import by_hand
 
 FLAPS = 5
+MOST_SHOWN = 3
 NODES = "Load the modules that make the nodes: modprobe -a ib_uverbs ; udevadm trigger ; then ls -l /dev/infiniband"
 
 
@@ -56,6 +60,41 @@ def infiniband(readings: Evidence, expected: Evidence) -> Outcome:
     return passed(value, "active", f"{len(ports)} ports are active: {value}")
 
 
+def errors(readings: Evidence, expected: Evidence) -> Outcome:
+    """No error counter of an InfiniBand or RoCE port rises fast: each has its limit in an hour.
+
+    The rise is told over one to two hours, or since the node was looked at before, and never over less than an hour, so
+    that a single error is none. A counter that was reset, and a boot, begin anew.
+    """
+    if readings.absent("link_errors"):
+        return skipped("no-adapter", "this node has no InfiniBand or RoCE adapter")
+    ports = readings.each("link_errors")
+    bad = []
+    for port in ports:
+        hours = port.amount("since_s") / HOUR_S
+        for row in port.each("rises"):
+            name, rise = row.text("counter"), row.number("rise")
+            limit = LIMITS.get(name, 0)
+            rate = rise / max(hours, 1.0)
+            if rate > limit:
+                words = f"{port.text('name')}: {name} rose by {rise} in {hours:.1f} h"
+                bad.append((rate / max(limit, 1), rate, limit, f"{words} ({rate:.0f} per hour; limit {limit})"))
+    if bad:
+        bad.sort(key=lambda row: -row[0])
+        words = "; ".join(row[3] for row in bad[:MOST_SHOWN])
+        more = f" and {len(bad) - MOST_SHOWN} more" if bad[MOST_SHOWN:] else ""
+        return warned("rising", round(bad[0][1]), bad[0][2], words + more)
+    if not ports:
+        return unknown("no-port", "the adapters show no port")
+    return passed("slow", "slow", f"the error counters of {len(ports)} ports do not rise, or slowly")
+
+
+READ_ERRORS = Reader(
+    name="link_errors",
+    level=QUICK,
+    read=lambda seen: read_link_errors(seen.root),
+    source=by_hand("/sys/class/infiniband", "grep . /sys/class/infiniband/*/ports/*/counters/*"),
+)
 READ_INFINIBAND = Reader(
     name="infiniband",
     level=STANDARD,
@@ -77,9 +116,26 @@ CHECKS = (
         source="azurehpc-health-checks: 5 or more flaps",
         readers=(READ_INFINIBAND,),
     ),
+    Check(
+        id="host.infiniband_errors",
+        layer="system",
+        level=QUICK,
+        severity=WARN,
+        question="Do errors of the ports to other nodes rise?",
+        judge=errors,
+        needs_gpu=False,
+        unit="errors/h",
+        action=(
+            "Clean or replace the cable or its modules, at the switch, too: mlxlink, ibdiagnet or the switch say which "
+            "end; port_xmit_discards and timeouts point to congestion or to a peer instead"
+        ),
+        source="infiniband-diags: thresholds of errors, as ibqueryerrors(8) shows them",
+        readers=(READ_ERRORS,),
+    ),
 )
 
 # By hand: who acts, and what is seen afterwards.
 BY_HAND = {
     "host.infiniband": Hand(NETWORK, "ibstat shows Active and LinkUp for every port"),
+    "host.infiniband_errors": Hand(NETWORK, "the counters below /sys/class/infiniband stand still for an hour"),
 }

@@ -37,6 +37,17 @@ def link(active: int, errors: dict | None = None, **changes: object) -> list[dic
 
 
 HALVES: dict[str, Any] = {"mig": {"all": ["3g.20gb", "3g.20gb"]}}
+MOMENT, NOW = ("moment",), {"time": "2026-02-01T10:00:00Z", "boot_id": "a", "uptime_s": 1000.0}
+# The last moment at which it counts.
+ASIDE = "strikes.json.damaged-2026-01-02T100000Z"
+LOST = {"cards": [], "slots": {}}
+STRUCK = {
+    **dict.fromkeys(("serial", "uuid", "name", "pci_id", "message"), "x"),
+    **dict.fromkeys(("first", "last"), NOW["time"]),
+    "boots_total": 1,
+    "counts": {"gpu.sram": 1},
+    "boots": [{"boot_id": "b", "time": NOW["time"], "ids": ["gpu.sram"]}],
+}
 ON = {(*SMI_GPU, "mig_mode"): "Enabled"}
 
 
@@ -116,6 +127,21 @@ ROWS = [
         "what each card must have",
     ),
     ("gpu.known_card", {(*SMI_GPU, "device_id"): "2abc", (*SMI_GPU, "name"): "unknown"}, {}, UNKNOWN, "name reads"),
+    (
+        "gpu.strikes",
+        {("strikes",): {"cards": [STRUCK], "slots": {}}, MOMENT: NOW},
+        {},
+        PASS,
+        "no card failed in 3 boots",
+    ),
+    ("gpu.strikes", {("strikes",): {**LOST, "set_aside": ASIDE}, MOMENT: NOW}, {}, WARN, f"set aside as {ASIDE}"),
+    (
+        "gpu.strikes",
+        {("strikes",): {**LOST, "set_aside": ASIDE.replace("-02T", "-01T")}, MOMENT: NOW},
+        {},
+        PASS,
+        "no card",
+    ),
     ("gpu.mig_mode", {(*SMI_GPU, "mig_mode"): "Enabled"}, {}, WARN, "MIG is Enabled"),
     ("gpu.mig_mode", {(*SMI_GPU, "mig_mode"): "Disabled"}, {}, PASS, "no card is cut"),
     ("gpu.mig_mode", cut("3g.20gb", "3g.20gb"), HALVES, PASS, "each card is cut as declared"),

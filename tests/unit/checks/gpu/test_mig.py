@@ -7,7 +7,10 @@ from typing import Any
 import healthy_node
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.structured import PROBLEMS
+from gpuwright.checks import collect
+from gpuwright.checks.gpu import mig
 from gpuwright.checks.gpu.mig import layout, parse_devices, read_mig
+from gpuwright.host.bounded import Finished
 from gpuwright.verdict.evidence import Evidence
 from gpuwright.verdict.expectations import parse_expectations, parse_mig
 from gpuwright.verdict.reader import Seen
@@ -49,15 +52,30 @@ def test_the_driver_is_asked_only_where_a_layout_is_declared_and_a_card_is_cut(o
         read_mig(Seen("/", wanted, {}, cut))
 
 
-def said(mode: str, here: list[str], wanted: list[str]) -> tuple[str, str]:
-    """(code, action) for one card with these devices."""
+def test_level_quick_waits_no_longer_for_the_list(on_path, monkeypatch):
+    """All questions share the time that nvidia-smi has."""
+    asked = []
+    finished = Finished(0, LISTED, "", False, False, False, "")
+    monkeypatch.setattr(mig, "run_bounded", lambda _words, seconds: asked.append(seconds) or finished)
+    gpus = [{**gpu, "mig_mode": "Enabled"} for gpu in healthy_node.readings()["nvidia_smi"]["gpus"]]
+    for taken, left in ((0.5, 2.5), (2.9, 1.0)):
+        clock = iter((0.0, taken))
+        monkeypatch.setattr(collect, "query", lambda _seconds: {"gpus": gpus})
+        monkeypatch.setattr(collect.time, "monotonic", lambda clock=clock: next(clock, 0.0))
+        collect.collect({"mig": {"all": ["3g.20gb"]}}, "/nowhere", collect.QUICK_NVIDIA_SMI_SECONDS, "quick")
+        assert asked.pop() == pytest.approx(left)
+
+
+def said(mode: str, here: list[str], wanted: list[str], later: str = "") -> tuple[str, str, str]:
+    """(status, code, action) for one card with these devices; `later`: its mode after a reset."""
     readings = healthy_node.readings()
     gpu = readings["nvidia_smi"]["gpus"][0]
     gpu["mig_mode"] = mode
+    gpu["health"] = {**gpu["health"], "mig_pending": later or mode}
     readings["mig"] = [{"uuid": gpu["uuid"], "devices": [{"profile": name, "uuid": name} for name in here]}]
     expected = healthy_node.expectations(mig={"all": wanted})
     outcome = layout(Evidence(readings, "readings"), Evidence(expected, "expectations"))
-    return outcome.code, outcome.action
+    return outcome.status, outcome.code, outcome.action
 
 
 CDI = " ; systemctl try-restart gpuwright-cdi"
@@ -80,7 +98,32 @@ CREATE = "nvidia-smi mig -i 0000:3b:00.0 -cgi "
     ],
 )
 def test_the_command_brings_the_layout_back(mode, here, code, commands):
-    assert said(mode, here, ["3g.20gb", "2g.10gb", "1g.5gb"]) == (code, f"Run: {commands}{CDI}")
+    assert said(mode, here, ["3g.20gb", "2g.10gb", "1g.5gb"]) == ("FAIL", code, f"Run: {commands}{CDI}")
+
+
+KEEP, RESET = "nvidia-smi -i 0000:3b:00.0 -mig 1", "nvidia-smi --gpu-reset -i 0000:3b:00.0"
+HALF = [
+    # Half disabled: with all devices it still works, without them it is lost today.
+    ("Enabled", "Disabled", ["3g.20gb", "1g.5gb"], ("WARN", "changes-later", KEEP)),
+    ("Enabled", "Disabled", [], ("FAIL", "lost", f"{KEEP} ; {CREATE}3g.20gb,1g.5gb -C")),
+    ("Enabled", "Disabled", ["3g.20gb"], ("FAIL", "partial", f"{KEEP} ; {CREATE}1g.5gb -C")),
+    # Half enabled: only a reset is missing.
+    ("Disabled", "Enabled", [], ("FAIL", "lost", f"{RESET} ; {CREATE}3g.20gb,1g.5gb -C")),
+]
+
+
+@pytest.mark.parametrize(("mode", "later", "here", "expected"), HALF)
+def test_a_mode_that_waits_for_a_reset_is_judged_by_the_devices(mode, later, here, expected):
+    status, code, action = said(mode, here, ["3g.20gb", "1g.5gb"], later)
+    assert (status, code, action) == (*expected[:2], f"Run: {expected[2]}{CDI}")
+
+
+@pytest.mark.parametrize(("mode", "later", "command"), [
+    ("Enabled", "Disabled", RESET), ("Disabled", "Enabled", "nvidia-smi -i 0000:3b:00.0 -mig 0"),
+    ("Enabled", "Enabled", "nvidia-smi -i 0000:3b:00.0 -mig 0"),
+])  # fmt: skip
+def test_a_card_that_is_declared_whole(mode, later, command):
+    assert said(mode, [], [], later)[0] == "FAIL" and said(mode, [], [], later)[2] == f"Run: {command}{CDI}"
 
 
 GOOD: tuple[dict[Any, Any], ...] = (

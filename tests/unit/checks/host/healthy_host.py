@@ -50,6 +50,7 @@ READINGS: dict[str, Any] = {
     },
     "tuning": [{"name": "vm.swappiness", "wanted": "10", "found": "10", "reason": "Keep the trainer in memory."}],
     "infiniband": None,
+    "link_errors": None,
     "parts": {"disks": [{"name": "nvme0n1", "gb": 1000.2}], "ethernet": [{"name": "eno1", "gbits": 10.0}], "rdma": []},
     "disks": [{"name": "nvme0n1", "model": "INTEL SSDPE2KX010T8", "state": "live", "health": DISK_HEALTH}],
     "held_updates": {"manager": "dnf", "updates": [], "days": 1},
@@ -83,6 +84,11 @@ OTHER_NODES: dict[str, Changes] = {
         }
     },
     "host.size": {("expectations", "host"): {"sockets": 2, "cpus": 20, "memory_gib": 128, "swap_gib": 4}},
+    "host.infiniband_errors": {
+        ("link_errors",): [
+            {"name": "mlx5_0 port 1", "since_s": 5400.0, "rises": [{"counter": "symbol_error", "rise": 1}]}
+        ]
+    },
     "host.infiniband": {
         ("infiniband",): [
             {

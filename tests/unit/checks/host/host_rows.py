@@ -24,6 +24,11 @@ def port(**changes: object) -> list[dict]:
     return [{**healthy_node.OTHER_NODES["host.infiniband"][PORTS][0], **changes}]
 
 
+def rising(since_s: float, **rises: object) -> Changes:
+    told = [{"counter": counter, "rise": rise} for counter, rise in rises.items()]
+    return {("link_errors",): [{"name": "mlx5_0 port 1", "since_s": since_s, "rises": told}]}
+
+
 VENDORS = "/etc/yum.repos.d/cuda-rhel8.repo"
 OTHER = {
     "id": "cuda-rhel8-x86_64",
@@ -140,6 +145,37 @@ ROWS: list[tuple[str, Changes, dict[str, object], str, str]] = [
     ("host.infiniband", {PORTS: port(link_downed=None)}, {}, UNKNOWN, "link_downed"),
     ("host.infiniband", {PORTS: []}, {}, UNKNOWN, "show no port"),
     ("host.infiniband", {}, {}, SKIP, "no InfiniBand"),
+    ("host.infiniband_errors", {}, {}, SKIP, "no InfiniBand"),
+    ("host.infiniband_errors", rising(5400.0), {}, PASS, "1 ports do not rise"),
+    ("host.infiniband_errors", rising(0.0), {}, PASS, "do not rise"),
+    ("host.infiniband_errors", rising(5400.0, symbol_error=15, link_downed=1), {}, PASS, "do not rise"),
+    # Within minutes, as over an hour: a few errors are none.
+    ("host.infiniband_errors", rising(300.0, symbol_error=10, link_downed=1), {}, PASS, "do not rise"),
+    (
+        "host.infiniband_errors",
+        rising(5400.0, symbol_error=240, link_downed=3),
+        {},
+        WARN,
+        "symbol_error rose by 240 in 1.5 h (160 per hour; limit 10); mlx5_0 port 1: link_downed rose by 3",
+    ),
+    ("host.infiniband_errors", rising(300.0, link_downed=2), {}, WARN, "link_downed rose by 2 in 0.1 h (2 per hour"),
+    ("host.infiniband_errors", rising(86400.0, rx_icrc_encapsulated=264), {}, WARN, "11 per hour; limit 10"),
+    (
+        "host.infiniband_errors",
+        rising(300.0, symbol_error=99, link_downed=3, VL15_dropped=900, port_rcv_errors=11),
+        {},
+        WARN,
+        "limit 100); mlx5_0 port 1: link_downed rose by 3 in 0.1 h (3 per hour; limit 1) and 1 more",
+    ),
+    (
+        "host.infiniband_errors",
+        rising(300.0, symbol_error=99, link_downed=3, VL15_dropped=900),
+        {},
+        WARN,
+        "rose by 3 in 0.1 h (3 per hour; limit 1)",
+    ),
+    ("host.infiniband_errors", {("link_errors",): []}, {}, UNKNOWN, "show no port"),
+    ("host.infiniband_errors", rising(300.0, symbol_error=None), {}, UNKNOWN, "symbol_error"),
     ("host.disks", {(*DISK, "state"): "dead"}, {}, FAIL, "the kernel reports nvme0n1 as dead"),
     ("host.disks", {(*DISK, "health"): health(passed=False)}, {}, FAIL, "nvme0n1 reports that it is failing"),
     ("host.disks", {(*DISK, "health"): health(critical_warning=4)}, {}, FAIL, "critical warning 4"),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from interrupt.exercise import Pair, disks, key, reference
+from interrupt.exercise import CACHE, Pair, disks, key, reference
 from interrupt.faults import BY_NAME
 from interrupt.host import Host, image_of
 from interrupt.run import Boundary, Run
@@ -22,7 +22,10 @@ FINISHED = Step("finished", "", "../site.yml", variables={"system_driver_branch"
 UPGRADE = Step("upgrade", "", "upgrade.yml", variables={"system_driver_branch": "580"})
 ROLLBACK = replace(UPGRADE, name="rollback", playbook="rollback.yml")
 # The task behind the one that keeps the way back, and the one behind the transaction.
-KEPT, CHANGED = Boundary("Say what is kept for the way back, and where"), Boundary("Read the node after the change of its driver")
+KEPT, CHANGED = (
+    Boundary("Say what is kept for the way back, and where"),
+    Boundary("Read the node after the change of its driver"),
+)
 STATE = (
     "cat /sys/module/nvidia/version",
     "rpm -qa '*nvidia*' 'cuda-drivers*' | sort",
@@ -38,6 +41,7 @@ CANARY = "/root/never-synced"
 @pytest.fixture(scope="module")
 def host() -> Iterator[Host]:
     """Finished with driver 570, on a disk that can lose what was not synced."""
+    CACHE.mkdir(parents=True, exist_ok=True)
     made = Host(WORKER)
     made.start()
     try:

@@ -35,6 +35,13 @@ def read_unit_state(unit: str) -> str:
     return word
 
 
+def may_have_switches(seen: Seen) -> bool:
+    """False where it is known that nothing of the board needs the fabric manager: then nobody is asked for it."""
+    platform = seen.probe.get("platform", {"known": True, "needs": []})
+    known = isinstance(platform, dict) and platform.get("known") is True and not platform.get("needs")
+    return not known or attempt(read_switches, seen.root) != 0
+
+
 def read_fabric_version() -> Optional[str]:
     """The version of the installed nv-fabricmanager, null if there is none."""
     done = run_bounded(["nv-fabricmanager", "--version"], timeout=SYSTEMCTL_SECONDS)
@@ -92,7 +99,7 @@ READERS = (
     Reader(
         name="fabric_manager",
         level=QUICK,
-        read=lambda seen: read_unit_state("nvidia-fabricmanager"),
+        read=lambda seen: read_unit_state("nvidia-fabricmanager") if may_have_switches(seen) else None,
         source=by_hand("systemctl is-active nvidia-fabricmanager"),
     ),
     Reader(

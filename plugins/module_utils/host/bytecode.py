@@ -55,7 +55,8 @@ def compile_modules(folder: str, python: str, write: bool) -> List[str]:
 
     Writes them if `write` is true. Raises OSError if the interpreter or the compilation fails.
     """
-    command = [python, "-I", "-S", "-c", COMPILE, folder, "write" if write else "look"]
+    # Without the columns that a traceback would underline, less is to be loaded; older ones ignore the option.
+    command = [python, "-I", "-S", "-X", "no_debug_ranges", "-c", COMPILE, folder, "write" if write else "look"]
     # With this variable, Python would check the compiled files by reading the whole source.
     environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
     done = run_bounded(command, SECONDS, environment=environment)

@@ -3,8 +3,10 @@
 
 import datetime
 import json
+import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
+from ..host.patterns import lazily
 from ..host.whole_file import write_whole
 from ..host.written.state_file import MOST_BYTES
 from ..host.written.told import printable as printable
@@ -13,6 +15,7 @@ from .check import FAIL, PASS, SEVERITY, SKIP, WARN, worst
 SCHEMA = 1
 REPORT_PATH = "/var/lib/gpuwright/report.json"
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+TIME = lazily(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 TABLE_ORDER = SEVERITY + (SKIP,)
 PASSING = (PASS, WARN)
 # Whose decision it was that a finding does not count: `waived.by` of a check.
@@ -31,8 +34,15 @@ def now_utc() -> str:
 
 def age_seconds(time: str, now: str) -> int:
     """Seconds from `time` to `now`, both in the report's format; ValueError for another format."""
-    begin, end = (datetime.datetime.strptime(text, TIME_FORMAT) for text in (time, now))
-    return int((end - begin).total_seconds())
+    return int((_moment(now) - _moment(time)).total_seconds())
+
+
+def _moment(text: str) -> datetime.datetime:
+    # strptime() would be the only one in a check of every five minutes, and loads a module for itself and locales.
+    if not TIME.fullmatch(text):
+        raise ValueError(f"time data {text!r} does not match format {TIME_FORMAT!r}")
+    year, month, day, hour, minute, second = map(int, re.findall("[0-9]+", text))
+    return datetime.datetime(year, month, day, hour, minute, second)
 
 
 def age_words(seconds: int) -> str:

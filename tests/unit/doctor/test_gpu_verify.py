@@ -294,8 +294,16 @@ def test_exit_status_of_a_verdict_that_does_not_exist():
 
 def test_age():
     assert age_seconds("2026-01-05T10:00:00Z", "2026-01-06T11:00:01Z") == 90001
-    with pytest.raises(ValueError):
-        age_seconds("yesterday", "2026-01-06T11:00:01Z")
+    for text in (
+        "yesterday",
+        "",
+        "2026-13-05T10:00:00Z",
+        "2026-01-05T10:00:00",
+        "2026-01-05T10:00:00Z\n",
+        "2026-1-5T1:0:0Z",
+    ):
+        with pytest.raises(ValueError):
+            age_seconds(text, "2026-01-06T11:00:01Z")
 
 
 def test_the_report_for_people_has_the_worst_last_and_says_what_to_do():

@@ -300,6 +300,33 @@ def test_the_fabric_managers_version(on_path):
         readings.read_fabric_version()
 
 
+@pytest.mark.parametrize(
+    ("platform", "switches", "asked"),
+    [
+        ({"known": True, "needs": []}, 0, False),
+        (None, 0, False),
+        (None, 2, True),
+        # A board whose switches are behind bridges, one that nobody knows, and a bus that cannot be read.
+        ({"known": True, "needs": ["fabric-manager"]}, 0, True),
+        ({"known": False, "needs": [], "because": "new"}, 0, True),
+        ({"known": True, "needs": []}, OSError("no bus"), True),
+    ],
+)
+def test_systemd_is_asked_for_the_fabric_manager_only_where_the_board_may_need_it(
+    on_path, monkeypatch, platform, switches, asked
+):
+    def read_switches(_root):
+        if isinstance(switches, OSError):
+            raise switches
+        return switches
+
+    on_path("systemctl", "echo active")
+    monkeypatch.setattr(readings, "read_switches", read_switches)
+    [reader] = [one for one in readings.READERS if one.name == "fabric_manager"]
+    seen = Seen("/", {}, {} if platform is None else {"platform": platform}, {})
+    assert reader.read(seen) == ("active" if asked else None)
+
+
 def test_a_node_without_a_fabric_manager(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     assert readings.read_fabric_version() is None

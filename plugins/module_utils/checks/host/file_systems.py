@@ -5,14 +5,11 @@ The inventory's folders may be on a network: one that does not answer must not h
 in a child process, which is left to the kernel if it hangs.
 """
 
-import json
 import os
-import select
-import signal
-import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ...host.files import below, resolve
+from ...host.in_child import examine_each
 from ...host.patterns import lazily
 from ...readings.attempt import attempt
 from ...verdict.report import Record
@@ -21,7 +18,6 @@ SECONDS = 5
 MOUNTS = "/proc/self/mountinfo"
 ESCAPED = lazily(r"\\([0-7]{3})")
 MIB = 1024 * 1024
-ANSWER_BYTES = 65536
 # What is written there, and the folder; the inventory's folders come from the expectations.
 SYSTEM = (("system", "/"), ("boot", "/boot"), ("state", "/var"), ("environment", "/opt/gpuwright"))
 OF_INVENTORY = (("data", "data_dir"), ("runs", "runs_dir"))
@@ -44,10 +40,12 @@ def read_file_systems(root: str, expectations: Record) -> List[Dict[str, Any]]:
     """
     mounts = read_mounts(root)
     found = [_with_names(use, folder, attempt(look, root, folder, mounts)) for use, folder in SYSTEM]
-    for use, name in OF_INVENTORY:
-        folder = expectations.get(name)
-        if isinstance(folder, str) and folder.startswith("/"):
-            found.append(_with_names(use, folder, attempt(in_child, lambda at=folder: look(root, at, mounts), folder)))
+    wanted = [(use, expectations.get(name)) for use, name in OF_INVENTORY]
+    asked = [(use, folder) for use, folder in wanted if isinstance(folder, str) and folder.startswith("/")]
+    answers = examine_each(lambda folder: attempt(look, root, folder, mounts), [at for _use, at in asked], SECONDS)
+    for at, (use, folder) in enumerate(asked):
+        silent = {"unreadable": f"the file system of {folder} does not answer within {SECONDS} s"}
+        found.append(_with_names(use, folder, silent if answers[at] is None else answers[at]))
     return found
 
 
@@ -105,33 +103,3 @@ def look(root: str, folder: str, mounts: List[Mount]) -> Dict:
         "free_mib": status.f_bavail * status.f_frsize // MIB,
         "free_inodes": status.f_favail if status.f_files else None,
     }
-
-
-def in_child(read: Callable[[], Any], folder: str, seconds: float = SECONDS) -> Any:
-    """What `read` returns, made in a child process; OSError if it gives no answer within `seconds`."""
-    there, back = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(there)
-        try:
-            answer = json.dumps(attempt(read)).encode("ascii")
-            os.write(back, answer[:ANSWER_BYTES])
-        finally:
-            os._exit(0)
-    os.close(back)
-    deadline, said = time.monotonic() + seconds, b""
-    try:
-        while True:
-            ready = select.select([there], [], [], max(0, deadline - time.monotonic()))[0]
-            chunk = os.read(there, ANSWER_BYTES) if ready else b""
-            said += chunk
-            if not chunk:
-                break
-    finally:
-        os.close(there)
-        os.kill(child, signal.SIGKILL)
-        # A child that hangs in the kernel is left to it.
-        os.waitpid(child, os.WNOHANG if not said else 0)
-    if not said:
-        raise OSError(f"the file system of {folder} does not answer within {seconds} s")
-    return json.loads(said.decode("ascii"))

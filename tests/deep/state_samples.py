@@ -25,7 +25,7 @@ from gpuwright.launch.calibration import chosen as calibrated
 from gpuwright.operator import record as operator
 from gpuwright.packages import kept, kept_driver, package_sources
 from gpuwright.probe import plan_choices
-from gpuwright.readings import software
+from gpuwright.readings import link_errors, software
 from gpuwright.training import smoke_history
 from gpuwright.tuning import reading as tuning
 from gpuwright.tuning import store as tuning_store
@@ -99,6 +99,14 @@ def read_tuning_store(root: str) -> None:
     for path, record in before["files"].items():
         if path == "/etc/a":
             tuning_store.put_back(root, path, record)
+
+
+def read_link_errors(root: str) -> None:
+    """A look at a node with an adapter, which also keeps what it saw."""
+    counter = Path(root, "sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error")
+    counter.parent.mkdir(parents=True, exist_ok=True)
+    counter.write_text("5")
+    link_errors.read_link_errors(root)
 
 
 def read_doctor(root: str) -> None:
@@ -236,6 +244,11 @@ STATES = {
         },
         strikes.read_strikes,
         (ValueError,),
+    ),
+    "errors of links": State(
+        link_errors.PATH,
+        {"schema": 1, "boot_id": BOOT, "ports": {"mlx5_0 port 1": [[900.0, {"symbol_error": 1}]]}},
+        read_link_errors,
     ),
     "operator": State(
         operator.RECORD,

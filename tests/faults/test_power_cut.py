@@ -6,6 +6,7 @@ The root of the host is a file system of its own that stops without finishing it
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -61,6 +62,8 @@ def loses_power(host: Host, step: Step, place: Boundary) -> str:
     """What the run said, at whose place the power failed."""
     run = Run(host, step, place)
     assert run.reached(), run.said[-3000:]
+    # The controller stands in the same room: else the run would go on with the host that starts again.
+    run.tell(signal.SIGKILL, workers=True)
     host.do(f"echo lost > {CANARY}")
     host.lose_power()
     assert run.ended() != 0

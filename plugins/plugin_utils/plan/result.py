@@ -59,9 +59,7 @@ def describe(
     plan["platform"] = platform_plan(family, host, driver, parts)
     plan["guards"] = guards_of(family, host, answer.get("driver"))
     plan["kernel"] = kernel_of(matrix, family, host, answer.get("driver"))
-    compiler = (
-        host_compiler(family, release, answer.get("cuda"), answer["pytorch"]) if driver else HostCompiler([], "", "")
-    )
+    compiler = host_compiler(family, release, answer.get("cuda"), answer["pytorch"])
     plan["cuda"] = _cuda(family, answer.get("cuda"), compiler)
     plan["cudnn"] = _cudnn(family, answer.get("cudnn"))
     plan["nccl"] = _nccl(family, answer.get("nccl"))
@@ -81,6 +79,7 @@ def describe(
         # The wheels in a lock file are for the processor on which they are installed.
         "locked": host["machine"] == matrix["machine"] and lock in matrix.get("locks", [lock]),
         "index_url": _index_url(matrix, answer["pytorch"]),
+        "extensions": compiler.extensions,
     }
     plan["tensorflow"] = {
         "version": tensorflow,

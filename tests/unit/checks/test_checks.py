@@ -188,6 +188,7 @@ SHOWN_IN = (
     ("host.disks", "name"),
     ("runtime.ranks", "name"),
     ("smoke.compile", "what"),
+    ("smoke.compile", "words"),
     ("driver.packages", "name"),
     ("driver.source", "name"),
     # Its number is what is compared.

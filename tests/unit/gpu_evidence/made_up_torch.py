@@ -32,7 +32,7 @@ def about() -> None:
 
 
 def compilers() -> None:
-    whats = {"triton": "Triton's helper in C", "extension": "a Python extension in C++"}
+    whats = {"triton": "Triton's helper in C", "extension": "a PyTorch extension in C++"}
     steps = [{"name": name, "what": what, "fault": "none", "words": "", "seconds": 1.5} for name, what in whats.items()]
     left_out = [{"name": "torch.compile", "why": "compute capability 6.0"}]
     print(json.dumps({"schema": 1, "device": "cuda", "steps": steps, "left_out": left_out, "problems": []}))

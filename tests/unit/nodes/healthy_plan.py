@@ -23,7 +23,13 @@ PLAN: dict[str, Any] = {
     "cudnn": {"version": "9.10.2", "packages": [], "header": "/usr/include/cudnn_version.h"},
     "nccl": {"version": "2.27.5", "packages": []},
     "python": {"version": "3.11", "executable": "/usr/bin/python3.11"},
-    "pytorch": {"version": "2.10.0", "build": "cu128", "lock": "py3.11-torch2.10.0-cu128.txt", "locked": True},
+    "pytorch": {
+        "version": "2.10.0",
+        "build": "cu128",
+        "lock": "py3.11-torch2.10.0-cu128.txt",
+        "locked": True,
+        "extensions": True,
+    },
     "tensorflow": {"version": "2.20.0", "cuda_from_pip": True},
     "runtime": {
         "packages": [],

@@ -97,6 +97,7 @@ def test_the_plan_of_the_reference_machine() -> None:
         "lock": "py3.11-torch2.10.0-cu128.txt",
         "locked": True,
         "index_url": "",
+        "extensions": True,
     }
     assert plan["amp"] == {
         "dtype": "float16",

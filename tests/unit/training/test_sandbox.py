@@ -31,13 +31,15 @@ def put_unit(host: HostTree, text: str, path: str = UNIT) -> None:
     host.put(path, f"[Unit]\nDescription=x\nUser=nobody\n[Service]\nUser=trainer\n{text}\n[Install]\nWantedBy=a\n")
 
 
-def test_the_installed_service_is_read_as_it_is(host):
+@pytest.mark.parametrize("compiler", ["", "/opt/rh/gcc-toolset-14/root/usr/bin/g++"])
+def test_the_installed_service_is_read_as_it_is(host, compiler):
     variables = {
         "ansible_managed": "managed",
         "__model_trainer_user": "trainer",
         "__model_trainer_group": "trainer",
         "model_trainer_runs_dir": "/srv/gan/runs",
         "__model_trainer_venv": "/opt/gpuwright/venvs/current",
+        "__model_trainer_compiler": compiler,
         "unit": "train-gan@",
     }
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True)
@@ -52,6 +54,8 @@ def test_the_installed_service_is_read_as_it_is(host):
         "SystemCallErrorNumber=EPERM",
     }
     assert wanted < set(service.settings)
+    own = {f"Environment=CXX={compiler}", f'Environment="NVCC_PREPEND_FLAGS=-ccbin {compiler}"'} if compiler else set()
+    assert {line for line in service.settings if "CXX" in line or "NVCC" in line} == own
     wanted = {"ProtectSystem=strict", "ReadWritePaths=/srv/gan/runs", "UMask=0027", "LimitMEMLOCK=infinity"}
     assert wanted < set(service.settings)
     # Every line of the section is either passed on or belongs to how a service starts, stops and is watched.

@@ -21,6 +21,8 @@ class Fault(NamedTuple):
 
 
 HEADERS = "{0} is missing: the headers of Python {python} are not in {include}"
+OLD_COMPILER = "the C++ compiler is too old: it has no {0}, which the headers of this PyTorch need"
+BUILD_TOOLS = "there is no {0}, with which this PyTorch builds extensions"
 NOEXEC = "code cannot be run from {0}: its file system is mounted with noexec"
 MACHINE = "the compiler builds for another kind of machine ({0})"
 # The first that is found, since a later message often follows from it. {0} is what the brackets found.
@@ -28,6 +30,9 @@ KNOWN = (
     ("no-compiler", r"Failed to find (C(?:\+\+)?) compiler", "no {0} compiler (gcc, clang) is in PATH"),
     ("no-compiler", r"cannot execute .?(cc1(?:plus)?)\b", "the compiler is incomplete: it has no {0}"),
     ("ptxas", r"(ptxas[\w-]* cannot assemble: .*)", "{0}"),
+    ("old-compiler", r"unrecognized command.line option .*?-std=(c\+\+\w+)", OLD_COMPILER),
+    ("old-compiler", r"(C\+\+\d\d)(?: or later compatible compiler is required| to compile PyTorch)", OLD_COMPILER),
+    ("no-build-tools", r"(?:No module named|'packaging' from) '(pkg_resources|setuptools)", BUILD_TOOLS),
     ("no-headers", r"(Python\.h|pyconfig\.h): No such file", HEADERS),
     ("no-library-headers", r"fatal error: (\S+?): No such file", "the compiler finds no {0}"),
     ("no-library-headers", r"cannot find (crt\w+\.o|-lc\b|-lgcc\w*|-lstdc\+\+)", "the linker finds no {0}"),
@@ -44,6 +49,8 @@ KNOWN = (
 ACTIONS = {
     "no-compiler": "install gcc with its C++ part (gcc-c++, g++), or name a compiler each in CC and CXX",
     "bad-cc": "unset CC and CXX, or give each the name of one program without options",
+    "old-compiler": "name a newer one in CXX, such as that of a gcc-toolset; gpu-plan names one that fits",
+    "no-build-tools": "install the environment again, with a setuptools that fits this PyTorch",
     "no-headers": "install the headers of this Python (python3.x-devel, python3.x-dev)",
     "no-library-headers": "install gcc-c++ or g++ with what they bring",
     "no-libcuda": "as root: ldconfig ; then look for libcuda.so.1 in ldconfig -p, which the driver's packages bring",

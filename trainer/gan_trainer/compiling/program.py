@@ -56,11 +56,12 @@ def choose_steps(device: str) -> tuple[str, ...]:
 def try_compiling(device: str, seconds: float = SECONDS) -> dict[str, Any]:
     """`{device, steps: [{name, what, fault, words, seconds}], left_out: [{name, why}], problems: [sentence]}`.
 
-    fault is "none" or a code (faults.py), words its sentence. Never raises.
+    fault is "none" or a code (faults.py), words its sentence, or how a good step was shortened. Never raises.
     """
     record: dict[str, Any] = {"device": device, "steps": [], "left_out": [], "problems": []}
     for name in choose_steps(device):
-        if name == "torch.compile" and record["problems"]:
+        faulty = [step["name"] for step in record["steps"] if step["fault"] != "none"]
+        if name == "torch.compile" and "triton" in faulty:
             record["left_out"].append({"name": name, "why": "what it needs cannot be built"})
             continue
         start = time.monotonic()
@@ -92,7 +93,7 @@ def try_step(name: str, device: str, seconds: float) -> Fault:
     except (IndexError, ValueError):
         return of_ending(code, errors)
     if answer["left_out"] or not answer["error"]:
-        return Fault(LEFT_OUT if answer["left_out"] else "", answer["left_out"])
+        return Fault(LEFT_OUT if answer["left_out"] else "", answer["left_out"] or answer["words"])
     return classify(f"{errors[-LONGEST_EVIDENCE:]}\n{answer['error']}")
 
 
@@ -113,15 +114,16 @@ def run_child(command: list[str], environment: dict[str, str], seconds: float) -
 
 
 def run_step(name: str, device: str) -> dict[str, str]:
-    """What a child prints: `{left_out, error}`, both "" if all is well."""
+    """What a child prints: `{left_out, error, words}`; left_out and error are "" if all is well."""
+    answer = {"left_out": "", "error": "", "words": ""}
     try:
-        STEPS[name].work(device)
+        answer["words"] = STEPS[name].work(device) or ""
     except LeftOut as reason:
-        return {"left_out": str(reason), "error": ""}
+        answer["left_out"] = str(reason)
     # Of as many kinds as there are compilers.
     except Exception as error:
-        return {"left_out": "", "error": f"{type(error).__name__}: {error}"[-LONGEST_EVIDENCE:]}
-    return {"left_out": "", "error": ""}
+        answer["error"] = f"{type(error).__name__}: {error}"[-LONGEST_EVIDENCE:]
+    return answer
 
 
 def main(arguments: list[str] | None = None) -> int:

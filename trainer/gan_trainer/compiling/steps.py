@@ -10,9 +10,12 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from errno import ENOENT, ENOSPC
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
+
+from .kept import keep, kept_file
 
 NAME = "gan_compiled"
 C = """
@@ -22,21 +25,26 @@ static PyMethodDef methods[] = {{"answer", answer, METH_NOARGS, 0}, {0, 0, 0, 0}
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "gan_compiled", 0, -1, methods};
 PyMODINIT_FUNC PyInit_gan_compiled(void) { return PyModule_Create(&module); }
 """
-# An exception is caught in it, since that needs the C++ library at run time, too.
+# An operator of PyTorch's: its headers say which C++ they need, and take most of the 6 s. An exception is caught in it,
+# since that needs the C++ library at run time, too.
 CXX = """
+#include <ATen/ops/mul.h>
+#include <torch/library.h>
 #include <Python.h>
 #include <stdexcept>
 #include <vector>
-static PyObject *answer(PyObject *self, PyObject *none) {
-    std::vector<long> found(1, 0);
-    try { found.at(1); } catch (const std::out_of_range &) { found[0] = %d; }
-    return PyLong_FromLong(found[0]);
+static at::Tensor times(const at::Tensor &values, int64_t number) {
+    std::vector<int64_t> found(1, 0);
+    try { found.at(1); } catch (const std::out_of_range &) { found[0] = number; }
+    return at::mul(values, found[0]);
 }
-static PyMethodDef methods[] = {{"answer", answer, METH_NOARGS, 0}, {0, 0, 0, 0}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "gan_compiled", 0, -1, methods};
+TORCH_LIBRARY(gan_compiled, library) { library.def("times(Tensor values, int number) -> Tensor", &times); }
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "gan_compiled", 0, -1, 0};
 PyMODINIT_FUNC PyInit_gan_compiled(void) { return PyModule_Create(&module); }
 """
 TOLERANCE = 1e-4
+# What an extension needs while it is built is several times as much.
+LEAST_BYTES = 2**20
 OLDEST_CAPABILITY = (7, 0)
 
 
@@ -46,7 +54,7 @@ class LeftOut(Exception):
 
 class Step(NamedTuple):
     what: str
-    work: Callable[[str], None]
+    work: Callable[[str], str | None]
 
 
 def find_compiler(language: str) -> str:
@@ -55,28 +63,23 @@ def find_compiler(language: str) -> str:
     found = os.environ.get(variable) or next(filter(None, map(shutil.which, names)), None)
     if not found:
         raise RuntimeError(f"Failed to find {language} compiler")
+    if not shutil.which(found):
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), found)
     return found
 
 
-def build_and_call(language: str, source: str) -> None:
-    """Compile a Python extension as Triton does its own, import it from the cache, and call it."""
-    number = os.getpid()
-    place = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or tempfile.gettempdir()
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        file = Path(folder) / (NAME + (".c" if language == "C" else ".cpp"))
-        file.write_text(source % number, encoding="ascii")
-        made = Path(folder) / (NAME + sysconfig.get_config_var("EXT_SUFFIX"))
-        words = [find_compiler(language), str(file), "-O3", "-shared", "-fPIC", "-o", str(made)]
-        words += ["-std=c++17"] if language == "C++" else []
-        # Debian's own scheme names /usr/local, where its headers are not.
-        call([*words, "-I" + sysconfig.get_path("include", "posix_prefix")])
-        spec = spec_from_file_location(NAME, made)
-        if spec is None or spec.loader is None:
-            raise RuntimeError(f"{made} is not a Python extension")
-        module: Any = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        if module.answer() != number:
-            raise RuntimeError(f"the extension answers {module.answer()} instead of {number}")
+def place_for_builds() -> str:
+    return os.environ.get("TORCHINDUCTOR_CACHE_DIR") or tempfile.gettempdir()
+
+
+def load(made: Path) -> Any:
+    """The Python extension in this file."""
+    spec = spec_from_file_location(NAME, made)
+    if spec is None or spec.loader is None:
+        raise RuntimeError(f"{made} is not a Python extension")
+    module: Any = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def call(words: list[str]) -> None:
@@ -87,11 +90,66 @@ def call(words: list[str]) -> None:
 
 
 def build_c(device: str) -> None:
-    build_and_call("C", C)
+    """Compile a Python extension as Triton does its own, import it from the cache, and call it."""
+    number = os.getpid()
+    with tempfile.TemporaryDirectory(dir=place_for_builds()) as folder:
+        file, made = Path(folder) / f"{NAME}.c", Path(folder) / (NAME + sysconfig.get_config_var("EXT_SUFFIX"))
+        file.write_text(C % number, encoding="ascii")
+        words = [find_compiler("C"), str(file), "-O3", "-shared", "-fPIC", "-o", str(made)]
+        # Debian's own scheme names /usr/local, where its headers are not.
+        call([*words, "-I" + sysconfig.get_path("include", "posix_prefix")])
+        found = load(made).answer()
+    if found != number:
+        raise RuntimeError(f"the extension answers {found} instead of {number}")
 
 
-def build_cxx(device: str) -> None:
-    build_and_call("C++", CXX)
+def build_extension(device: str) -> str:
+    """Compile an operator of PyTorch's by its own torch.utils.cpp_extension, as packages with one do, and call it.
+
+    PyTorch itself says which C++ its headers need. What was built stays in TORCH_EXTENSIONS_DIR, if that is set, and is
+    only loaded and called for as long as compiler, headers and PyTorch are the same; the answer says so, "" otherwise.
+    """
+    # Older setuptools compile C++ with CC.
+    os.environ["CC"] = os.environ["CXX"] = compiler = find_compiler("C++")
+    import torch
+
+    kept, said = kept_file(compiler, torch), ""
+    if kept is not None and kept.is_file():
+        said = "as built before with the same compiler and headers"
+        load(kept)
+    else:
+        with tempfile.TemporaryDirectory(dir=place_for_builds()) as folder:
+            made = compile_extension(Path(folder))
+            load(made if kept is None else keep(made, kept))
+    number = os.getpid()
+    found = torch.ops.gan_compiled.times(torch.ones(2), number).tolist()
+    if found != [number, number]:
+        raise RuntimeError(f"the extension answers {found} instead of {number}")
+    return said
+
+
+def compile_extension(folder: Path) -> Path:
+    from setuptools import Distribution
+    from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+    (folder / f"{NAME}.cpp").write_text(CXX, encoding="ascii")
+    # The file's path, as it is given, is repeated below the folder for what comes between.
+    os.chdir(folder)
+    extension = CppExtension(NAME, [f"{NAME}.cpp"], extra_compile_args=["-O0", "-g0"])
+    # Ninja is not part of the environment, and one file needs none.
+    build = BuildExtension(Distribution({"name": NAME, "ext_modules": [extension]}), use_ninja=False)
+    build.build_lib = build.build_temp = str(folder)
+    build.ensure_finalized()
+    try:
+        build.run()
+    except Exception as error:
+        # An assembler says many things of a full file system, and not always that.
+        if shutil.disk_usage(folder).free < LEAST_BYTES:
+            raise OSError(ENOSPC, os.strerror(ENOSPC), str(folder)) from error
+        raise
+    finally:
+        os.chdir("/")
+    return Path(build.get_ext_fullpath(NAME))
 
 
 def build_tritons_helper(device: str) -> None:
@@ -197,7 +255,7 @@ def run_nvrtc(device: str) -> None:
 STEPS = {
     "c": Step("a Python extension in C", build_c),
     "triton": Step("Triton's helper in C", build_tritons_helper),
-    "extension": Step("a Python extension in C++", build_cxx),
+    "extension": Step("a PyTorch extension in C++", build_extension),
     "torch.compile": Step("a function under torch.compile", run_torch_compile),
     "nvrtc": Step("a function that PyTorch compiles by NVRTC", run_nvrtc),
 }

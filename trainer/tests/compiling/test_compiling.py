@@ -53,6 +53,17 @@ def answer(done: subprocess.CompletedProcess) -> dict[str, Any]:
 
 
 @pytest.fixture
+def run_python(run_python: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """An extension is compiled once for all tests that do not say where it stays."""
+    kept = str(tmp_path_factory.getbasetemp() / "extensions")
+
+    def run(*words: str, env: dict | None = None, **options: Any) -> subprocess.CompletedProcess:
+        return run_python(*words, env={"TORCH_EXTENSIONS_DIR": kept, **(env or {})}, **options)
+
+    return run
+
+
+@pytest.fixture
 def triton(tmp_path: Path) -> Callable[[str], dict[str, str]]:
     """A Triton with its class in this module, a ptxas, and a home folder for its cache."""
 
@@ -84,6 +95,26 @@ def test_extensions_are_built_and_nothing_stays(run_python: Run, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
+def extension_of(done: subprocess.CompletedProcess) -> dict[str, Any]:
+    return answer(done)["steps"][-1]
+
+
+def test_an_extension_stays_while_what_made_it_is_the_same(run_python: Run, tmp_path: Path) -> None:
+    """With a compiler of another time it is compiled anew, and what stays of it is one file."""
+    compiler, seen = tmp_path / "g++", tmp_path / "seen"
+    compiler.write_text(f'#!/bin/sh\nfor word; do [ "$word" = -c ] && echo >> {seen}; done\nexec /usr/bin/g++ "$@"\n')
+    compiler.chmod(0o755)
+    env = {"TORCH_EXTENSIONS_DIR": str(tmp_path / "kept"), "CXX": str(compiler)}
+    first, second = (extension_of(run_python(*PROGRAM, env=env)) for _ in range(2))
+    assert (first["fault"], first["words"]) == ("none", "") and seen.read_text() == "\n"
+    assert (second["fault"], second["words"]) == ("none", "as built before with the same compiler and headers")
+    kept = list((tmp_path / "kept").rglob("*"))
+    assert [path.suffix for path in kept if path.is_file()] == [".so"]
+    compiler.write_text("#!/bin/sh\necho \"g++: error: unrecognized command line option '-std=c++20'\" >&2\nexit 1\n")
+    third = extension_of(run_python(*PROGRAM, env=env))
+    assert third["fault"] == "old-compiler" and "no c++20, which the headers of this PyTorch need" in third["words"]
+
+
 @pytest.mark.parametrize("module", ["triton.backends.nvidia.driver", "triton.runtime.driver", "triton.compiler"])
 def test_tritons_own_helper_is_built_without_a_gpu(
     run_python: Run, triton: Callable[[str], dict[str, str]], module: str, tmp_path: Path
@@ -112,6 +143,7 @@ def without_headers(env: dict[str, str], folder: Path) -> dict[str, str]:
     words = f"import sysconfig\nplain = sysconfig.get_paths\nempty = {{'include': {str(folder)!r}}}\n"
     words += "sysconfig.get_paths = lambda *a, **k: {**plain(*a, **k), **empty}\n"
     words += "sysconfig.get_path = lambda name, *a, **k: sysconfig.get_paths(*a, **k)[name]\n"
+    words += f"sysconfig.get_config_vars().update(INCLUDEPY={str(folder)!r}, CONFINCLUDEPY={str(folder)!r})\n"
     (folder / "sitecustomize.py").write_text(words)
     return {**env, "PYTHONPATH": f"{folder}:{env['PYTHONPATH']}"}
 
@@ -151,7 +183,7 @@ def test_a_compiler_that_hangs_ends_with_its_children(run_python: Run, tmp_path:
     slow = tmp_path / "slow"
     slow.write_text(f"#!/bin/sh\nsleep 611 & echo $! > {tmp_path}/pid; wait\n")
     slow.chmod(0o755)
-    found = answer(run_python(*PROGRAM, "--seconds", "3", env={"CC": str(slow)}))
+    found = answer(run_python(*PROGRAM, "--seconds", "20", env={"CC": str(slow)}))
     assert [step["fault"] for step in found["steps"]] == ["timeout", "none"]
     # Nobody may have collected it yet.
     status = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
@@ -164,7 +196,8 @@ def test_a_cache_that_cannot_be_used_is_named(option: str, code: str, tmp_path: 
     """Really mounted, in a mount namespace of its own."""
     words = 'mount -t tmpfs -o "$1" tmpfs "$2" && shift 2 && exec "$@"'
     command = ["unshare", "-m", "sh", "-c", words, "sh", option, str(tmp_path), sys.executable, *PROGRAM]
-    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(program.__file__).parents[2])}
+    places = {"TORCH_EXTENSIONS_DIR": "", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    env = {**os.environ, **places, "PYTHONPATH": str(Path(program.__file__).parents[2])}
     found = answer(subprocess.run(command, env=env, capture_output=True, text=True))
     assert {step["fault"] for step in found["steps"]} == {code}
     assert code == "full" or str(tmp_path) in found["problems"][0]
@@ -195,6 +228,10 @@ def test_a_cache_that_cannot_be_used_is_named(option: str, code: str, tmp_path: 
         ("OSError: [Errno 28] No space left on device", "full"),
         ("OSError: [Errno 122] Disk quota exceeded", "full"),
         ("ModuleNotFoundError: No module named 'triton'", "no-triton"),
+        ("ModuleNotFoundError: No module named 'pkg_resources'", "no-build-tools"),
+        ("ImportError: cannot import name 'packaging' from 'pkg_resources' (/x/__init__.py)", "no-build-tools"),
+        ("g++: error: unrecognized command line option ‘-std=c++20’; did you mean ‘-std=c++2a’?", "old-compiler"),
+        ("ATen.h:4:2: error: #error C++20 or later compatible compiler is required to use ATen.", "old-compiler"),
         ("RuntimeError: Dynamo is not supported on Python 3.11+", faults.LEFT_OUT),
         ("RuntimeError: Python 3.14+ not yet supported for torch.compile", faults.LEFT_OUT),
         ("something new\nld: internal error 5\nmore", "other"),
@@ -235,7 +272,7 @@ def test_torch_compile_runs_here() -> None:
             [sys.executable, "-c", program.CHILD, "--device", "cpu", "--step", "torch.compile"],
             {**os.environ, **caches.environment()}, 600,
         )  # fmt: skip
-    assert json.loads(done[1].splitlines()[-1]) == {"left_out": "", "error": ""}, done[2]
+    assert json.loads(done[1].splitlines()[-1]) == {"left_out": "", "error": "", "words": ""}, done[2]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--device", "tpu"], ["--device", "cpu", "--seconds", "0"]])

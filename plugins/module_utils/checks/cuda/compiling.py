@@ -20,7 +20,7 @@ SOURCE = (
 )
 # In an empty folder of an ordinary user; the program that comes out is not run.
 COMMAND = (
-    'printf %s "$2" > probe.cu && TMPDIR=. "$1" -o probe probe.cu && '
+    'printf %s "$2" > probe.cu && TMPDIR=. "$1" ${3:+-ccbin "$3"} -o probe probe.cu && '
     '{ test -s probe || { echo "it ended without an error, and left no program" >&2; false; }; }'
 )
 MOST_WORDS = 300
@@ -29,18 +29,27 @@ MOST_WORDS = 300
 def read_compiling(seen: Seen) -> Optional[Dict[str, str]]:
     """`{problem}` of a small program that the planned nvcc compiles and links, "" for none; None if there is no nvcc.
 
-    OSError if that could not be tried, or took too long.
+    `compiler` is the g++ that the plan names for it, "" for the system's own. OSError if that could not be tried, or
+    took too long.
     """
-    prefix = (seen.expectations.get("plan") or {}).get("cuda", {}).get("prefix", "")
+    planned = (seen.expectations.get("plan") or {}).get("cuda", {})
+    prefix, compiler = planned.get("prefix", ""), planned.get("host_compiler", "")
     path = prefix + "/bin/nvcc"
     if not prefix or not exists(seen.root, path):
         return None
+    if compiler and not exists(seen.root, compiler):
+        return {"problem": f"the planned compiler {compiler} is not there", "compiler": compiler}
     account = ordinary_account(seen.expectations["training_user"], seen.root)
-    program = seen.root.rstrip("/") + path
-    done = run_as(["/bin/sh", "-c", COMMAND, "sh", program, SOURCE], account, SECONDS)
+    command = ["/bin/sh", "-c", COMMAND, "sh", _below(seen, path), SOURCE, _below(seen, compiler)]
+    done = run_as(command, account, SECONDS)
     if done.rc is None:
         raise OSError(done.problem)
-    return {"problem": "" if done.rc == 0 else _last_words(done.stderr or done.stdout) or f"it ended with {done.rc}"}
+    problem = "" if done.rc == 0 else _last_words(done.stderr or done.stdout) or f"it ended with {done.rc}"
+    return {"problem": problem, "compiler": compiler}
+
+
+def _below(seen: Seen, path: str) -> str:
+    return seen.root.rstrip("/") + path if path else ""
 
 
 def _last_words(text: str) -> str:
@@ -61,9 +70,12 @@ def cuda_compiles(readings: Evidence, expected: Evidence) -> Outcome:
     if readings.absent("cuda_compiling"):
         return skipped("no-compiler", "there is no nvcc, about which cuda.version says more")
     problem = readings.wish("cuda_compiling", "problem")
+    # A reading of an earlier release does not name it.
+    compiler = readings.at("cuda_compiling").value.get("compiler", "")
+    by = f" with {compiler}" if compiler else ""
     if problem:
-        return failed("cannot-compile", "an error", "a program", f"nvcc cannot compile: {problem}")
-    return passed("a program", "a program", "nvcc compiles and links a program with device code")
+        return failed("cannot-compile", "an error", "a program", f"nvcc cannot compile{by}: {problem}")
+    return passed("a program", "a program", f"nvcc compiles and links a program with device code{by}")
 
 
 COMPILING = Reader(

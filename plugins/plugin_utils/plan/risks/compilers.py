@@ -21,11 +21,13 @@ class HostCompiler(NamedTuple):
     """packages  to install beside the system's own g++    executable  its path, "" for the system's own g++
 
     problem  what cannot be compiled with anything that the system has, as a sentence; "" for nothing
+    extensions  whether PyTorch's extensions in C++ can be
     """
 
     packages: list[str]
     executable: str
     problem: str
+    extensions: bool
 
 
 def host_compiler(
@@ -44,12 +46,12 @@ def host_compiler(
         if version_key(release["version"]) >= version_key(row["since"]) or "." not in release["version"]
     ]
     if own >= least and (most is None or own <= most):
-        return HostCompiler([], "", "")
+        return HostCompiler([], "", "", True)
     fitting = [(number, row) for number, row in fitting if least <= number and (most is None or number <= most)]
     if fitting and cuda is not None:
         _number, row = max(fitting, key=lambda item: item[0])
-        return HostCompiler(list(row["packages"]), row["executable"], "")
-    return HostCompiler([], "", _problem(release, cuda, pytorch, wanted, own, most))
+        return HostCompiler(list(row["packages"]), row["executable"], "", True)
+    return HostCompiler([], "", _problem(release, cuda, pytorch, wanted, own, most), own >= least)
 
 
 def _problem(
@@ -70,6 +72,7 @@ def compiler_warnings(found: HostCompiler, pytorch: Candidate) -> list[str]:
         return [found.problem]
     if not found.executable:
         return []
-    text = "{} needs C++{} for extensions: they are compiled with {}, so set CXX={} and NVCC_PREPEND_FLAGS='-ccbin {}'"
+    text = "{} needs C++{} for extensions: they are compiled with {}, which the training services name; "
+    text += "in a shell, set CXX={} and NVCC_PREPEND_FLAGS='-ccbin {}'"
     words = (pytorch.label, pytorch.row.get("cxx", USUAL), found.packages[0])
     return [text.format(*words, found.executable, found.executable)]

@@ -16,7 +16,7 @@ READINGS: dict[str, Any] = {
         "link": "/usr/local/cuda-12.9",
         "prefix": "/usr/local/cuda-12.9",
     },
-    "cuda_compiling": {"problem": ""},
+    "cuda_compiling": {"problem": "", "compiler": ""},
 }
 
 PROBLEM = ("cuda_compiling", "problem")
@@ -26,6 +26,8 @@ NO_HOST_COMPILER = "ERROR: No supported gcc/g++ host compiler found, but clang-1
 ROWS = [
     ("cuda.compiles", {}, {}, PASS, "compiles and links"),
     ("cuda.compiles", {PROBLEM: NO_HOST_COMPILER}, {}, FAIL, "nvcc cannot compile: ERROR: No supported gcc/g++"),
+    ("cuda.compiles", {("cuda_compiling", "compiler"): "/opt/x/g++"}, {}, PASS, "device code with /opt/x/g++"),
+    ("cuda.compiles", {("cuda_compiling",): {"problem": ""}}, {}, PASS, "links a program with device code"),
     ("cuda.compiles", {("cuda_compiling",): None}, {}, SKIP, "there is no nvcc"),
     ("cuda.compiles", {}, {"cuda.version": ""}, SKIP, "installs no CUDA"),
     ("cuda.compiles", {("cuda_compiling",): {"unreadable": "it took longer than 90 s"}}, {}, UNKNOWN, "90 s"),

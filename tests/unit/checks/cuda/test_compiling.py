@@ -66,6 +66,23 @@ def test_what_nvcc_leaves_decides(host: HostTree, monkeypatch: pytest.MonkeyPatc
     assert found is not None and (problem in found["problem"] if problem else found["problem"] == ""), found
 
 
+GXX = "/opt/rh/gcc-toolset-14/root/usr/bin/g++"
+WITH_TOOLSET = {"plan": {"cuda": {**PLAN["plan"]["cuda"], "host_compiler": GXX}}, "training_user": "trainer"}
+
+
+def test_nvcc_is_tried_with_the_compiler_that_the_plan_names(host: HostTree) -> None:
+    healthy_files.put_program(host, GXX, "exit 0")
+    put_nvcc(host, f'test "$1" = -ccbin && test "$2" = {host.root}{GXX} && cp "$5" "$4"')
+    assert compiled(host.root, WITH_TOOLSET) == {"problem": "", "compiler": GXX}
+    assert compiled(host.root)["problem"] == "it ended with 1"
+
+
+def test_a_planned_compiler_that_is_not_there_is_the_cause(host: HostTree) -> None:
+    put_nvcc(host, 'cp "$5" "$4"')
+    found = compiled(host.root, WITH_TOOLSET)
+    assert found == {"problem": f"the planned compiler {GXX} is not there", "compiler": GXX}
+
+
 def test_a_compiler_that_hangs_is_left_behind(host: HostTree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "SECONDS", 0.5)
     put_nvcc(host, "trap '' TERM; sleep 30")
@@ -89,4 +106,4 @@ def test_a_real_compiler_compiles_it(host: HostTree) -> None:
         compiled("/", plan_of(Path(folder).parent))
         for folder in ("/usr/local/cuda/bin", Path(str(shutil.which("nvcc"))).parent)
     ]
-    assert {"problem": ""} in found
+    assert {"problem": "", "compiler": ""} in found

@@ -26,7 +26,7 @@ SMOKE: dict[str, Any] = {
         "device": "cuda",
         "steps": [
             {"name": "triton", "what": "Triton's helper in C", "fault": "none", "words": "", "seconds": 1.2},
-            {"name": "extension", "what": "a Python extension in C++", "fault": "none", "words": "", "seconds": 0.9},
+            {"name": "extension", "what": "a PyTorch extension in C++", "fault": "none", "words": "", "seconds": 0.9},
             {
                 "name": "torch.compile",
                 "what": "a function under torch.compile",

@@ -119,7 +119,7 @@ ROWS = [
     ("smoke.parallel", parallel(), {"smoke_device": "cpu"}, FAIL, "it ran over nccl"),
     ("smoke.sandbox", {("smoke", "sandbox"): None}, {}, WARN, "run without the service's sandbox: all 15"),
     ("smoke.sandbox", {("smoke", "sandbox"): "somewhere"}, {}, UNKNOWN, "is not a service"),
-    ("smoke.compile", {}, {}, PASS, "Triton's helper in C, a Python extension in C++, a function under torch.compile"),
+    ("smoke.compile", {}, {}, PASS, "Triton's helper in C, a PyTorch extension in C++, a function under torch.compile"),
     ("smoke.compile", {("smoke", "age_s"): 7300}, {}, PASS, "by NVRTC, 2 hours ago"),
     (
         "smoke.compile",
@@ -128,6 +128,17 @@ ROWS = [
         FAIL,
         "helper in C cannot be built and used: Pyth",
     ),
+    ("smoke.compile", {(*STEPS, 1, "words"): "as built before"}, {}, PASS, "extension in C++ (as built before), a"),
+    ("smoke.compile", fault(1, "old-compiler"), {}, FAIL, "a PyTorch extension in C++ cannot be built and used: why"),
+    # What the plan has not promised is no fault of the node.
+    (
+        "smoke.compile",
+        fault(1, "old-compiler", "it has no c++20"),
+        {"pytorch.extensions": False},
+        PASS,
+        "by NVRTC; without extension: it has no c++20, as the plan says",
+    ),
+    ("smoke.compile", fault(1, "no-headers"), {"pytorch.extensions": False}, FAIL, "cannot be built and used"),
     ("smoke.compile", fault(0, "no-compiler"), {}, FAIL, "Triton's helper in C cannot be built and used: why"),
     ("smoke.compile", fault(0, "no-libcuda"), {}, FAIL, "why"),
     (
@@ -166,7 +177,7 @@ ROWS = [
         {("smoke",): {**ON_CPU, "compile": {**COMPILE, "device": "cpu", "steps": [EXTENSION]}}},
         {"smoke_device": "cpu"},
         PASS,
-        "a Python extension in C++",
+        "a PyTorch extension in C++",
     ),
     # The report of a trainer that compiled nothing yet.
     (

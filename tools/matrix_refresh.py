@@ -1,9 +1,9 @@
 """Releases since the matrix was written, and proposed rows for them to check: `make matrix-refresh`.
 
-It reads the index that pip is configured for, NVIDIA's file of driver releases and the indexes of the repositories that
-the matrix names; what cannot be reached is reported in one sentence. Proposed rows are marked `verified: false` and say
-what nobody has verified. They are printed; `--write` adds them to the matrix and changes no existing row. Exit status
-0: every source was read, 1: one gave no answer.
+It reads the index that pip is configured for, NVIDIA's file of driver releases and its security bulletins, OSV, and the
+indexes of the repositories that the matrix names; what cannot be reached is reported in one sentence. Proposed rows are
+marked `verified: false` and say what nobody has verified. They are printed; `--write` adds them to the matrix and
+changes no existing row. Exit status 0: every source was read, 1: one gave no answer.
 """
 
 from __future__ import annotations
@@ -22,25 +22,19 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY / "collections"), str(Path(__file__).parent)]
+import hole_news
+import knowledge_file
 import matrix_check as check
 import matrix_rows as rows
 import pip_index
 import repository_index
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan import candidates as plan_candidates
-from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.renewal import knowledge
 
 News = rows.News
 RELEASES = "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json"
 # Names of the kinds of branches in NVIDIA's file, and in the matrix.
 STATUS = {"lts branch": "lts", "production branch": "production", "new feature branch": "new-feature"}
-FILES = {
-    "pytorch": "pytorch.yml",
-    "tensorflow": "tensorflow.yml",
-    "cudnn": "libraries.yml",
-    "nccl": "libraries.yml",
-    "drivers": "drivers.yml",
-}
 
 
 def series_of(version: str) -> str:
@@ -203,7 +197,7 @@ def repository_news(matrix: dict[str, Any], family: dict[str, Any]) -> Iterator[
             yield News(kind, newer[-1], {}, f"{title} has {kind} {', '.join(newer)}, newer than {last}")
 
 
-def collect(matrix: dict[str, Any], releases: str, day: str) -> tuple[list[News], list[str]]:
+def collect(matrix: dict[str, Any], asked: argparse.Namespace, day: str) -> tuple[list[News], list[str]]:
     """What is newer, and a sentence for each source that gave no answer."""
     families = matrix["os_families"].values()
     index = pip_index.Index()
@@ -214,12 +208,21 @@ def collect(matrix: dict[str, Any], releases: str, day: str) -> tuple[list[News]
             ("cuDNN", lambda: library_news("cudnn", matrix, day, index)),
             ("NCCL", lambda: library_news("nccl", matrix, day, index)),
             ("the CUDA toolkit", lambda: toolkit_news(matrix, index)),
-            (f"the drivers' releases ({repository_index.shown(releases)})", lambda: driver_news(matrix, releases, day)),
+            (_named("the drivers' releases", asked.releases), lambda: driver_news(matrix, asked.releases, day)),
+            (
+                _named("the drivers' bulletins", asked.bulletins),
+                partial(hole_news.bulletin_news, matrix, asked.bulletins, day),
+            ),
+            (_named("the wheels' vulnerabilities", asked.osv), partial(hole_news.wheel_news, matrix, asked.osv, day)),
             *((_title(family), partial(repository_news, matrix, family)) for family in families),
         ]
         answers = list(readers.map(_answer, sources))
     news = [entry for answer in answers if not isinstance(answer, str) for entry in answer]
     return news, [answer for answer in answers if isinstance(answer, str)]
+
+
+def _named(what: str, address: str) -> str:
+    return f"{what} ({repository_index.shown(address)})"
 
 
 def _title(family: dict[str, Any]) -> str:
@@ -234,25 +237,6 @@ def _answer(source: tuple[str, Callable[[], Iterator[News]]]) -> list[News] | st
         return f"Nothing was read of {name}: {error}."
 
 
-# Tables that a source renews, by the words with which it says that it gave no answer.
-RENEWED = {"torch": "pytorch", "tensorflow": "tensorflow", "cuDNN": "cudnn", "NCCL": "nccl", "the CUDA toolkit": "cuda"}
-
-
-def write_knowledge(folder: Path, files: dict[str, str], news: list[News], silent: list[str]) -> Path:
-    """The tables whose source was read, with the proposed rows, as of today; those of silent sources keep their day."""
-    added = dict(files)
-    for entry in news:
-        if entry.row:
-            added[FILES[entry.kind]] = rows.add_row(added[FILES[entry.kind]], entry)
-    matrix = {name: part for text in added.values() for name, part in yaml.load(text, yaml.CSafeLoader).items()}
-    today = datetime.date.today().isoformat()
-    tables = [table for source, table in RENEWED.items() if not any(f"of {source}:" in words for words in silent)]
-    tables += [] if any("drivers' releases" in words for words in silent) else ["drivers"]
-    for name in tables:
-        matrix["tables"][name]["as_of"] = today
-    return knowledge.write(folder, matrix, tables)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="add the proposed rows to the matrix; no row is changed")
@@ -261,21 +245,23 @@ def main() -> int:
     )
     parser.add_argument("--matrix", type=Path, default=check.MATRIX, help="folder of the matrix")
     parser.add_argument("--releases", default=RELEASES, help="NVIDIA's file of driver releases")
+    parser.add_argument("--bulletins", default=hole_news.BULLETINS, help="an archive (tar.gz) of NVIDIA's bulletins")
+    parser.add_argument("--osv", default=hole_news.osv.SERVER, help="the server of OSV")
     asked = parser.parse_args()
     files = {file.name: file.read_text() for file in sorted(asked.matrix.glob("*.yml"))}
     matrix = {name: rows for text in files.values() for name, rows in yaml.load(text, yaml.CSafeLoader).items()}
-    news, silent = collect(matrix, asked.releases, datetime.date.today().isoformat())
+    news, silent = collect(matrix, asked, datetime.date.today().isoformat())
     for entry in news:
         print(entry.text + ".")
         if entry.row:
-            print(f"# for {FILES[entry.kind]}\n{rows.proposal(entry)}")
+            print(f"# for {rows.FILES[entry.kind]}\n{rows.proposal(entry)}")
         if entry.row and asked.write:
-            files[FILES[entry.kind]] = rows.add_row(files[FILES[entry.kind]], entry)
+            files[rows.FILES[entry.kind]] = rows.add_row(files[rows.FILES[entry.kind]], entry)
     if asked.write:
-        for name in {FILES[entry.kind] for entry in news if entry.row}:
+        for name in {rows.FILES[entry.kind] for entry in news if entry.row}:
             (asked.matrix / name).write_text(files[name])
     if asked.knowledge:
-        print(f"{write_knowledge(asked.knowledge, files, news, silent)}: set preflight_knowledge to its folder")
+        print(f"{knowledge_file.write(asked.knowledge, files, news, silent)}: set preflight_knowledge to its folder")
     print(
         *silent,
         f"{len(news)} newer than the matrix of {matrix['as_of']}, {len(silent)} source(s) without an answer",

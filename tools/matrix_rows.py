@@ -7,6 +7,19 @@ from typing import Any, NamedTuple
 
 import yaml
 
+# In which file the rows of a kind are.
+FILES = {
+    "pytorch": "pytorch.yml",
+    "tensorflow": "tensorflow.yml",
+    "cudnn": "libraries.yml",
+    "nccl": "libraries.yml",
+    "drivers": "drivers.yml",
+    "bulletins": "bulletins.yml",
+    "wheel_holes": "wheel_holes.yml",
+}
+# What tells the rows of a list apart, where it is not version and CUDA.
+KEYS = {"bulletins": ("id",), "wheel_holes": ("ids",)}
+
 
 class News(NamedTuple):
     """Something newer than the matrix.
@@ -49,12 +62,12 @@ _Dumper.add_representer(
 def add_row(text: str, news: News) -> str:
     """The file's text with the row at the end of its kind. Raises ValueError if it has a row of that name."""
     content = yaml.load(text, yaml.CSafeLoader)[news.kind]
-    key = ("version", "cuda_major")
+    key = KEYS.get(news.kind, ("version", "cuda_major"))
     taken = (
         news.name in content if news.name else any(all(row[name] == news.row[name] for name in key) for row in content)
     )
     if taken:
-        raise ValueError(f"{news.kind} has a row {news.name or news.row['version']}, which stays as it is")
+        raise ValueError(f"{news.kind} has a row {news.name or news.row[key[0]]}, which stays as it is")
     lines = text.splitlines()
     begin = lines.index(f"{news.kind}:")
     end = next(

@@ -35,6 +35,14 @@ options:
     description: A file of bulletins in addition to the toolkit's own, in the same form.
     type: path
     default: ""
+  knowledge:
+    description: A file or folder with newer tables than the toolkit's own, as C(preflight_knowledge).
+    type: path
+    default: ""
+  knowledge_signer:
+    description: Fingerprint of the key that must have signed it; empty takes its SHA-256 for enough.
+    type: str
+    default: ""
   branch:
     description: The branch of a driver that is planned without a version; if no driver is named either, it is unknown.
     type: str
@@ -60,6 +68,9 @@ from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
+from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.signature import signature_problem
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.matrix import CARDS, SHIPPED, read_matrix
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.renewal.knowledge import with_knowledge
 from ansible_collections.gpuwright.node.plugins.plugin_utils.software import bulletins, osv
 from ansible_collections.gpuwright.node.plugins.plugin_utils.software.advisory import AdvisoryError, Row
 from ansible_collections.gpuwright.node.plugins.plugin_utils.started import told
@@ -72,12 +83,23 @@ NOT_COMPARED = (
 
 
 def compared(
-    lock: str, text: str, drivers: list[str], file: str, more: str, branch: str = "", today: datetime.date | None = None
+    lock: str,
+    text: str,
+    drivers: list[str],
+    file: str,
+    more: str,
+    branch: str = "",
+    today: datetime.date | None = None,
+    newer: tuple[str, str] = ("", ""),
 ) -> dict[str, Any]:
-    """Rows, what is unknown, the table, and how old all that is. AdvisoryError: there is nothing to compare with."""
+    """Rows, what is unknown, the table, and how old all that is. AdvisoryError: there is nothing to compare with.
+
+    newer  where newer tables than the toolkit's own are, and by which key they must be signed
+    """
     today = today or datetime.date.today()
     pins, unpinned = osv.pins_and_rest(text)
-    known = bulletins.shipped()
+    matrix, said = with_knowledge(read_matrix(SHIPPED, without=[CARDS]), *newer, today.isoformat(), signature_problem)
+    known = bulletins.of(matrix)
     known = known.with_file(Path(more).expanduser()) if more else known
     records: list[osv.Record] = []
     ages, unknown = [], []
@@ -100,7 +122,7 @@ def compared(
     if branch and not versions:
         unknown.append(f"NVIDIA driver {branch}: none is installed, and the plan names no version")
     if branch or versions:
-        ages.append(known.told(today))
+        ages += [known.told(today), *said]
     unknown = [text for text in unknown if text]
     found = {"rows": [row.told() for row in rows], "unknown": unknown, "lines": lines(rows, unknown)}
     return {**found, "as_of": [*ages, NOT_COMPARED]}
@@ -138,8 +160,9 @@ class LookupModule(LookupBase):
     def run(self, terms: list, variables: dict | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         drivers = [str(version) for version in kwargs.get("drivers") or []]
         file, more = str(kwargs.get("file") or ""), str(kwargs.get("bulletins") or "")
+        newer = (str(kwargs.get("knowledge") or ""), str(kwargs.get("knowledge_signer") or ""))
         try:
             text, branch = str(kwargs.get("text") or ""), str(kwargs.get("branch") or "")
-            return [compared(str(name), text, drivers, file, more, branch) for name in terms]
+            return [compared(str(name), text, drivers, file, more, branch, newer=newer) for name in terms]
         except AdvisoryError as error:
             raise AnsibleLookupError(str(error)) from error

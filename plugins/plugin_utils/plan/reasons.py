@@ -9,7 +9,6 @@ from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
-from ..software.bulletins import shipped
 from .candidates import Candidate, Fact, as_sentence, has_ended, short_support
 from .risks.holes import archive_holes
 from .risks.neighbours import release_of, why_later, why_not
@@ -19,14 +18,14 @@ from .search import Problem
 OLD_MATRIX_DAYS = 180
 # Tables of the matrix (about.yml) in which more is published all the time, by what a plan takes from them.
 TABLES = {
-    "driver": ("drivers", "released"),
-    "cuda": ("cuda",),
+    "driver": ("drivers", "released", "bulletins", "architectures", "build_limits", "kernel_flavours"),
+    "cuda": ("cuda", "cuda_majors"),
     "cudnn": ("cudnn",),
     "nccl": ("nccl",),
     "python": (),
-    "pytorch": ("pytorch", "pytorch_builds", "wheel_holes"),
+    "pytorch": ("pytorch", "pytorch_builds", "pytorch_index", "wheel_holes"),
     "tensorflow": ("tensorflow", "wheel_holes"),
-    "os": ("os_families", "os_releases", "devices"),
+    "os": ("os_families", "os_releases", "devices", "card_naming", "platforms"),
 }
 
 
@@ -71,7 +70,7 @@ def find_warnings(
     for candidate in answer.values():
         found += _row_warnings(as_sentence(candidate.label), candidate.row, as_of)
     if "driver" in answer:
-        found += archive_holes(answer["driver"], as_of)
+        found += archive_holes(matrix, answer["driver"], as_of)
     if "driver" in answer:
         found += _support_warnings(answer["driver"], as_of, matrix["support_margin_months"])
         remark = family["driver_packages"][answer["driver"].row["packages"]]["remark"]
@@ -85,9 +84,10 @@ def find_warnings(
         if "cuda" in answer:
             found += _cuda_warnings(answer["driver"], answer["cuda"], answer["pytorch"])
         else:
-            found.append(
-                "No toolkit is planned: the wheels bring their own CUDA, and extensions cannot be compiled here"
+            text = (
+                "No toolkit is planned: the wheels bring their own CUDA, and extensions with CUDA code need a toolkit"
             )
+            found.append(text)
     if "tensorflow" in answer:
         found += _tensorflow_warnings(answer["pytorch"], answer["tensorflow"])
     return found
@@ -105,13 +105,11 @@ def _age_warnings(as_of: str, today: str) -> list[str]:
 
 
 def _table_warnings(tables: dict[str, Any], today: str, answer: dict[str, Candidate]) -> list[str]:
-    """One sentence on those tables of the matrix, and the bulletins, that this answer rests on and that are old."""
+    """One sentence on those tables of the matrix that this answer rests on and that are old."""
     if not today:
         return []
     used = dict.fromkeys(name for kind in (*answer, "os") for name in TABLES[kind])
     ages = [(name, tables[name]["as_of"], tables[name]["limit_days"]) for name in used if name in tables]
-    if "driver" in answer:
-        ages.append(("bulletins", shipped().as_of.isoformat(), shipped().limit_days))
     old = [f"{name} (as of {as_of}, limit {limit} days)" for name, as_of, limit in ages if _days(as_of, today) > limit]
     text = "Not compared with its sources for long: {}; what was published since then is not known here"
     return [text.format(", ".join(old))] if old else []

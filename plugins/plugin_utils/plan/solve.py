@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The only place that decides versions: a host and its owner's pins go in, a plan or a refusal comes out.
 
-Pure and deterministic: no clock, no network, and no file but the bulletins that the toolkit has. Which versions fit
-together is data (roles/preflight/files/matrix/). The rules for it are in `rules`, the search in `search`, refusals in
-`input` and `clash`; `result` gives the plan its format, `reasons` its sentences.
+Pure and deterministic: no clock, no network and no file. Which versions fit together is data
+(roles/preflight/files/matrix/). The rules for it are in `rules`, the search in `search`, refusals in `input` and
+`clash`; `result` gives the plan its format, `reasons` its sentences.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     not_installed = only_planned(matrix, host, release)
     plan["warnings"] = ([not_installed] if not_installed else []) + warnings + plan["warnings"]
     plan["warnings"] += guest_warnings(host)
-    plan["warnings"] += known_holes(plan["driver"]["version"], host, plan["driver"]["present"])
+    plan["warnings"] += known_holes(matrix, plan["driver"]["version"], host, plan["driver"]["present"])
     plan["warnings"] += wheel_holes(matrix, problem, facts, answer)
     plan["requirements"] = requirements(plan, matrix["profiles"][profile]["packages"], matrix["environment_packages"])
     for gpu in strangers:

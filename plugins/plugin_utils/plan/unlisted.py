@@ -18,7 +18,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
     version_key,
 )
 
-from ..software.bulletins import fixed_versions, shipped
+from ..software.bulletins import fixed_versions
 
 Row = dict[str, Any]
 # How NVIDIA writes the versions of its drivers: 580.142, 580.95.05.
@@ -35,7 +35,7 @@ CUDA_MAJORS = 2
 
 def known_drivers(matrix: Mapping[str, Any], branch: str) -> list[str]:
     """Releases of a branch, oldest first: those that are listed, and those that bulletins name as fixed."""
-    fixed = {version for version in fixed_versions(shipped().bulletins) if major(version) == branch}
+    fixed = {version for version in fixed_versions(matrix["bulletins"]) if major(version) == branch}
     return sorted(fixed | set(matrix["released"]["driver_version"].get(branch, [])), key=version_key)
 
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's bulletins about its drivers: bulletins.yml beside this file, and a file of the same form of the operator."""
+"""NVIDIA's bulletins about its drivers: the matrix's table `bulletins`, and a file of the same form of the operator."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from .advisory import AdvisoryError, Row
 
-OWN = Path(__file__).with_name("bulletins.yml")
+FORM = "roles/preflight/files/matrix/bulletins.yml"
 Bulletin = Mapping[str, Any]
 
 
@@ -78,7 +77,10 @@ class Knowledge:
 
 
 def renew() -> str:
-    return "a newer release of the toolkit has newer bulletins, and advisories_bulletins takes a file of your own"
+    return (
+        "a newer release of the toolkit has newer bulletins, playbooks/knowledge.yml writes them for "
+        "preflight_knowledge, and advisories_bulletins takes a file of your own"
+    )
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -96,22 +98,15 @@ def _content(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError, InvalidVersion) as error:
         raise AdvisoryError(
             f"{path}: {error}; expected a list `bulletins`, each with id, date, source and branches: {{branch: "
-            f"{{fixed, severity, cves}}}}, as {OWN.name} of the toolkit has it. Correct the file [advisories.bulletins]"
+            f"{{fixed, severity, cves}}}}, as {FORM} of the toolkit has it. Correct the file [advisories.bulletins]"
         ) from error
     return dict(content)
 
 
-def read(path: Path = OWN) -> list[Bulletin]:
-    """The bulletins of a file; AdvisoryError if it has another form."""
-    return list(_content(path)["bulletins"])
-
-
-@functools.cache
-def shipped() -> Knowledge:
-    """What comes with the toolkit."""
-    content = _content(OWN)
-    as_of = datetime.date.fromisoformat(str(content["as_of"]))
-    return Knowledge(tuple(content["bulletins"]), as_of, int(content["limit_days"]))
+def of(matrix: Mapping[str, Any]) -> Knowledge:
+    """What a matrix knows."""
+    day = matrix["tables"]["bulletins"]
+    return Knowledge(tuple(matrix["bulletins"]), datetime.date.fromisoformat(day["as_of"]), int(day["limit_days"]))
 
 
 def assert_form(bulletin: Bulletin) -> None:

@@ -170,15 +170,17 @@ def test_no_row_was_checked_after_the_day_of_the_matrix() -> None:
 
 
 def test_every_table_says_of_when_it_is() -> None:
-    """Whoever builds on a table can ask how old it is; NVIDIA's bulletins have the same in their own file."""
+    """Whoever builds on a table can ask how old it is."""
     with_rows = {name: [row["checked"] for row in every_row(table)] for name, table in MATRIX.items()}
     with_rows = {name: days for name, days in with_rows.items() if days}
     assert set(MATRIX["tables"]) == set(with_rows)
     for name, table in MATRIX["tables"].items():
         # The whole was not compared before its first row was read, nor after the matrix was.
-        assert min(with_rows[name]) <= table["as_of"] <= MATRIX["as_of"], name
+        # (The list of bulletins was read to its end later than its last entry, and nothing says how much later.)
+        assert name == "bulletins" or min(with_rows[name]) <= table["as_of"], name
+        assert table["as_of"] <= MATRIX["as_of"], name
     assert {name for names in TABLES.values() for name in names} <= set(MATRIX["tables"])
-    known = bulletins.shipped()
+    known = bulletins.of(MATRIX)
     assert known.limit_days > 0 and max(str(one["date"]) for one in known.bulletins) <= known.as_of.isoformat()
     severities = {row["severity"] for one in known.bulletins for row in one["branches"].values()}
     assert severities <= set(SEVERITIES)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import threading
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -53,6 +55,39 @@ RELEASES = {
     },
     "700": {"type": "new feature branch", "driver_info": [{"release_version": "700.10.02"}]},
 }
+# As NVIDIA writes a bulletin; "version" and "versions" were both seen.
+CSAF = {
+    "document": {
+        "title": "Security Bulletin: GPU Display Driver - December 2026",
+        "tracking": {"id": "5999", "initial_release_date": "2026-12-09T00:00:00Z"},
+    },
+    "vulnerabilities": [
+        {
+            "cve": "CVE-2026-99999",
+            "product_status": {
+                "known_affected": [
+                    "linuxr580_geforce_all_driver_versions_prior_to_580_999_99",
+                    "linuxr580_tesla_all_driver_versions_prior_to_580_999_01",
+                    "linuxr620_tesla_all_driver_version_prior_to_620_99_07",
+                    "linuxr580_vgpu_19_guest_driver_580_1_1all_versions_prior_to_and_including_vgpu_19_1",
+                ]
+            },
+            "scores": [{"cvss_v3": {"baseSeverity": "HIGH"}}],
+        },
+    ],
+}
+HOLE = {
+    "id": "GHSA-aaaa-bbbb-cccc",
+    "aliases": ["CVE-2026-88888"],
+    "summary": "A picture can run code.",
+    "database_specific": {"severity": "HIGH"},
+    "affected": [
+        {
+            "package": {"name": "torch", "ecosystem": "PyPI"},
+            "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "2.98.0"}]}],
+        }
+    ],
+}
 REPOMD = (
     '<repomd xmlns="http://linux.duke.edu/metadata/repo"><data type="primary">'
     '<location href="repodata/primary.xml.gz"/></data></repomd>'
@@ -64,6 +99,19 @@ PACKAGE = '<package type="rpm"><name>{}</name><version epoch="0" ver="{}" rel="1
 def put(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def archive(**csaf: Any) -> bytes:
+    """NVIDIA's bulletins, as the server of its repository packs them: {name: content}, "d" for a slash."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as files:
+        for number, content in csaf.items():
+            data = json.dumps(content).encode()
+            year, one = number[1:5], number[5:]
+            member = tarfile.TarInfo(f"product-security-main/{year}/{one}/{one}.json")
+            member.size = len(data)
+            files.addfile(member, io.BytesIO(data))
+    return packed.getvalue()
 
 
 def make_wheel(folder: Path, name: str, version: str, tag: str, demands: list[str]) -> None:
@@ -94,6 +142,9 @@ class World:
         for name, version, tag, demands in WHEELS:
             make_wheel(self.web / "simple" / name, name, version, tag, demands)
         put(self.web / "releases.json", json.dumps(RELEASES))
+        other = {**CSAF, "document": {**CSAF["document"], "title": "Security Bulletin: DGX Spark"}}
+        put(self.web / "bulletins.tar.gz", archive(n20265999=CSAF, n20265998=other))
+        put(self.web / "v1/vulns" / HOLE["id"], json.dumps(HOLE))
         packages = PACKAGE.format("cuda-toolkit-13-9", "13.9.0") + PACKAGE.format(
             "cuda-toolkit-13-config-common", "13.9.0"
         )
@@ -112,6 +163,15 @@ class World:
                     self.send_error(world.status)
                 else:
                     super().do_GET()
+
+            def do_POST(self) -> None:
+                queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
+                found = [
+                    {"vulns": [{"id": HOLE["id"]}]} if one["package"]["name"] == "torch" else {} for one in queries
+                ]
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(json.dumps({"results": found}).encode())
 
             def log_message(self, *_arguments: Any) -> None:
                 """Silent."""
@@ -141,7 +201,9 @@ class World:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
         environment |= self.environment(host or self.host)
         command = [sys.executable, str(TOOL), "--matrix", str(self.matrix), *words]
-        command += ["--releases", f"http://mirror:{CANARY}@{host or self.host}/releases.json"]
+        server = f"http://mirror:{CANARY}@{host or self.host}"
+        command += ["--releases", f"{server}/releases.json", "--bulletins", f"{server}/bulletins.tar.gz"]
+        command += ["--osv", f"http://{host or self.host}"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert CANARY not in done.stdout + done.stderr
         assert "Traceback" not in done.stderr, done.stderr
@@ -179,6 +241,8 @@ def test_what_is_newer_is_told_and_written_beside_what_was_verified(world: World
         f"driver 580.999.01 is newer than {newest(before['released']['driver_version']['580'])}: add it to branch 580",
         "cuda-rhel8-x86_64 has cuda 13.9",
         "cuda-debian12-x86_64 has drivers 701",
+        "driver bulletin 5999 of 2026-12-09 is new: fixed in 580.999.01, 620.99.07",
+        ": CVE-2026-88888, fixed in 2.98.0, is new",
         "verified: false",
     ):
         assert words in output, output
@@ -191,7 +255,12 @@ def test_what_is_newer_is_told_and_written_beside_what_was_verified(world: World
     assert torch["builds"] == {"cu132": {"cudnn": "9.99.0", "index": "pypi"}}
     assert (torch["releases"], torch["pythons"]) == (["2.99.0"], ["3.13", "3.14"])
     added = [torch, after["tensorflow"].pop("2.99"), after["drivers"].pop("700"), after["cudnn"].pop()]
+    added.append(after["wheel_holes"].pop())
     assert all(row["verified"] is False and row["unverified"] and row["source"] and row["checked"] for row in added)
+    bulletin = after["bulletins"].pop()
+    row = {"severity": "HIGH", "cves": ["CVE-2026-99999"]}
+    assert bulletin["branches"] == {"580": {"fixed": "580.999.01", **row}, "620": {"fixed": "620.99.07", **row}}
+    assert added[-1]["what"] == "A picture can run code" and added[-1]["ids"][0] == "CVE-2026-88888"
     assert after == before
     # The login went where it belongs, and nowhere else.
     assert base64.b64encode(f"mirror:{CANARY}".encode()).decode() in " ".join(world.asked)
@@ -202,7 +271,7 @@ def test_what_is_newer_is_told_and_written_beside_what_was_verified(world: World
     assert any("PyTorch 2.99.0 cu132 relies on something that was not verified" in text for text in plan["warnings"])
     files = {file.name: file.read_text() for file in world.matrix.glob("*.yml")}
     _code, output = world.run("--write")
-    assert "torch 2.99.0" not in output and "branch 700" not in output
+    assert "torch 2.99.0" not in output and "branch 700" not in output and "5999" not in output
     assert files == {file.name: file.read_text() for file in world.matrix.glob("*.yml")}
 
 
@@ -222,8 +291,32 @@ def test_sources_that_cannot_be_reached_are_one_sentence_each(world: World) -> N
     assert code == 1
     assert [line for line in silent if "index that pip is configured for cannot be reached." in line] == silent[:5]
     assert "drivers' releases (http://***@127.0.0.1:9/releases.json): it cannot be reached." in silent[5]
+    assert "drivers' bulletins (http://***@127.0.0.1:9/bulletins.tar.gz): it cannot be reached." in silent[6]
+    assert "wheels' vulnerabilities (http://127.0.0.1:9): it did not answer" in silent[7]
     # The repositories answered.
-    assert "6 source(s) without an answer" in output and "cuda-rhel8-x86_64 has cuda 13.9" in output
+    assert "8 source(s) without an answer" in output and "cuda-rhel8-x86_64 has cuda 13.9" in output
+
+
+def affected(*products: str) -> dict[str, Any]:
+    hole = {"cve": "CVE-2026-1", "product_status": {"known_affected": list(products)}, "scores": []}
+    return {**CSAF, "vulnerabilities": [hole]}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"no archive", "its bulletins cannot be read"),
+        (archive(), "it has no bulletin about the driver"),
+        (archive(n20265999={"document": {}}), "its bulletins cannot be read"),
+        # What is not understood of a branch must not count as a branch without vulnerabilities.
+        (archive(n20265999=affected("linuxr580_tesla_up_to_580_1_1")), "linuxr580_tesla_up_to_580_1_1 cannot be read"),
+        (archive(n20265999=affected("windowsr580_tesla_all_driver_versions_prior_to_580_1_1")), "it has no bulletin"),
+    ],
+)
+def test_bulletins_of_another_form_are_no_news(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "bulletins.tar.gz").write_bytes(content)
+    with pytest.raises(refresh.repository_index.NoAnswerError, match=words):
+        list(refresh.hole_news.bulletin_news(MATRIX, str(tmp_path / "bulletins.tar.gz"), "2026-12-10"))
 
 
 @pytest.mark.parametrize(

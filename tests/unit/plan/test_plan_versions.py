@@ -86,7 +86,11 @@ def test_a_slip_in_the_version_of_a_driver_is_refused(version: str, words: str) 
         assert "conflicts" not in ask("A100", "rhel 8.10", **{"driver_version": version, **choice})
 
 
-FIXED = sorted((branch, row["fixed"]) for bulletin in bulletins.read() for branch, row in bulletin["branches"].items())
+FIXED = sorted(
+    (branch, row["fixed"])
+    for bulletin in bulletins.of(MATRIX).bulletins
+    for branch, row in bulletin["branches"].items()
+)
 SYSTEMS = [
     f"{row['id']} {row['version']}"
     for row in MATRIX["os_releases"]

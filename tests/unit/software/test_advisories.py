@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zipfile
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleLookupError
 from ansible_collections.gpuwright.node.plugins.lookup.advisories import LookupModule, compared
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.matrix import SHIPPED, read_matrix
 from ansible_collections.gpuwright.node.plugins.plugin_utils.software import bulletins, osv
 from ansible_collections.gpuwright.node.plugins.plugin_utils.software.advisory import AdvisoryError
 
@@ -166,7 +168,8 @@ def test_a_server_that_does_not_answer_is_an_error_and_never_none_found() -> Non
         osv.from_server(osv.pins_of(LOCK), "http://127.0.0.1:1")
 
 
-TODAY = bulletins.shipped().as_of + timedelta(bulletins.shipped().limit_days)
+KNOWN = bulletins.of(read_matrix(SHIPPED))
+TODAY = KNOWN.as_of + timedelta(KNOWN.limit_days)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +185,7 @@ TODAY = bulletins.shipped().as_of + timedelta(bulletins.shipped().limit_days)
     ],
 )
 def test_drivers_against_the_bulletins(version: str, fixes: list[str]) -> None:
-    found = bulletins.rows(version, bulletins.read(), "driver")
+    found = bulletins.rows(version, KNOWN.bulletins, "driver")
     assert [row.fixed for row in found] == fixes and found[-1].severity == "HIGH"
     assert all(row.source.startswith("https://github.com/NVIDIA/product-security/") for row in found)
 
@@ -196,7 +199,7 @@ def test_a_fixed_release_of_a_branch_that_the_newest_bulletin_names_is_clean_unt
     version: str,
 ) -> None:
     assert driver(version)["unknown"] == driver("")["unknown"] and not driver(version)["rows"]
-    days = bulletins.shipped().limit_days
+    days = KNOWN.limit_days
     assert any(f"is {days + 1} days old (limit {days})" in text for text in driver(version, later=1)["unknown"])
 
 
@@ -220,7 +223,7 @@ def test_every_answer_says_how_old_it_is_and_what_was_not_compared(tmp_path: Pat
     found = compared("a.txt", LOCK, ["580.178.04"], str(tmp_path), "", today=TODAY)
     assert not found["rows"] and not found["unknown"] and not found["lines"]
     said = " ".join(found["as_of"])
-    assert f"as of {bulletins.shipped().as_of}, 100 days old; the newest is 5861 of 2026-09-30" in said
+    assert f"as of {KNOWN.as_of}, 100 days old; the newest is 5861 of 2026-09-30" in said
     assert f"as of {TODAY}, 0 days old" in said and "container toolkit" in said
     later = compared("a.txt", LOCK, [], str(tmp_path), "", today=TODAY + timedelta(osv.LIMIT_DAYS + 1))
     assert "fetch it again" in " ".join(later["unknown"]) and "driver" not in " ".join(later["as_of"][:-1])
@@ -275,7 +278,7 @@ def test_an_operators_bulletin_makes_its_branch_known_if_it_is_recent(
     one = {"id": "1", "source": "https://example.org/1", "branches": row, **({"date": date} if date else {})}
     content = {"bulletins": [one], **({"as_of": as_of.format(today=today)} if as_of else {})}
     more.write_text(yaml.safe_dump(content))
-    found = compared("", "", ["470.300.01"], "", str(more), today=max(today, bulletins.shipped().as_of))
+    found = compared("", "", ["470.300.01"], "", str(more), today=max(today, KNOWN.as_of))
     assert (len(found["unknown"]) == 1) is known and not found["rows"]
 
 
@@ -283,7 +286,22 @@ def test_a_day_to_come_does_not_keep_old_news_young(tmp_path: Path) -> None:
     more = tmp_path / "more.yml"
     more.write_text("as_of: 2999-01-01\nbulletins: []\n")
     with pytest.raises(AdvisoryError, match=r"day to come.*\[advisories.bulletins\]$"):
-        bulletins.shipped().with_file(more)
+        KNOWN.with_file(more)
+
+
+def test_newer_tables_of_the_inventory_count(tmp_path: Path) -> None:
+    known, row = KNOWN, {"fixed": "580.999.01", "severity": "HIGH", "cves": ["CVE-1"]}
+    day = known.as_of + timedelta(30)
+    one = {"id": "5999", "date": str(day), "source": "https://example.org/5999", "checked": str(day)}
+    tables = {"bulletins": {"as_of": str(day), "limit_days": 100}}
+    text = json.dumps({"tables": tables, "bulletins": [*known.bulletins, {**one, "branches": {"580": row}}]})
+    (tmp_path / "knowledge.yml").write_text(text)
+    (tmp_path / "knowledge.yml.sha256").write_text(hashlib.sha256(text.encode()).hexdigest())
+    asked = {"lock": "", "text": "", "drivers": ["580.178.04"], "file": "", "more": "", "today": day}
+    assert compared(**asked)["rows"] == []
+    found = compared(**asked, newer=(str(tmp_path), ""))
+    assert [one["fixed"] for one in found["rows"]] == ["580.999.01"] and f"as of {day}, 0 days" in found["as_of"][0]
+    assert "are used: bulletins" in found["as_of"][1]
 
 
 def test_the_operators_own_bulletins_are_added_and_a_wrong_file_is_an_error(tmp_path: Path) -> None:

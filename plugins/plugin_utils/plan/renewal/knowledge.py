@@ -17,13 +17,17 @@ from typing import Any
 
 import yaml
 
+from ...software.bulletins import assert_form
 from ..matrix import LOADER, SHIPPED
 from .form import first_problem
 
 NAME = "knowledge.yml"
 SCHEMA = SHIPPED.parent / "matrix.schema.json"
 # What is published anew all the time and what plans alone rest on. What roles and probes need comes with the toolkit.
-TABLES = ("drivers", "released", "cuda", "cudnn", "nccl", "pytorch", "pytorch_builds", "tensorflow", "wheel_holes")
+TABLES = (
+    *("drivers", "released", "bulletins", "cuda", "cudnn", "nccl"),
+    *("pytorch", "pytorch_builds", "tensorflow", "wheel_holes"),
+)
 
 
 Problem = Callable[[bytes, bytes, str], str]
@@ -51,6 +55,7 @@ def with_knowledge(
         merged = {**matrix, **{name: content[name] for name in taken}}
         merged["tables"] = {**matrix["tables"], **{name: content["tables"][name] for name in taken}}
         problem = first_problem({name: merged[name] for name in (*taken, "tables")}, _schema_of(taken), _schema())
+        problem = problem or _wrong_bulletin(merged["bulletins"])
         if problem:
             raise KnowledgeError(f"it has not the form of the matrix ({problem})")
     except KnowledgeError as error:
@@ -100,6 +105,16 @@ def _newer(matrix: dict[str, Any], content: dict[str, Any], today: str) -> tuple
         else:
             taken.append(name)
     return taken, left
+
+
+def _wrong_bulletin(found: list[dict[str, Any]]) -> str:
+    """What the schema cannot say: a fix is a release of its branch."""
+    try:
+        for one in found:
+            assert_form(one)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _is_day(text: str) -> bool:

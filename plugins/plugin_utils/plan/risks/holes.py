@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Known vulnerabilities of what a plan would install, and which fixed release could take its place.
 
-Drivers are compared with NVIDIA's bulletins (software/bulletins.yml), wheels with the table wheel_holes of the matrix.
+Drivers are compared with NVIDIA's bulletins, the table bulletins of the matrix, wheels with its table wheel_holes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version, version_key
 
-from ...software.bulletins import rows as bulletin_rows
-from ...software.bulletins import shipped
+from ...software import bulletins
 from ..candidates import AT_LEAST, PINS, PYPI, Candidate, Fact, pin_label
 from ..search import Problem
 
@@ -20,17 +19,17 @@ from ..search import Problem
 SEVERITIES = ("CRITICAL", "HIGH", "MEDIUM", "LOW")
 
 
-def known_holes(pinned: str, host: dict[str, Any], present: bool) -> list[str]:
+def known_holes(matrix: dict[str, Any], pinned: str, host: dict[str, Any], present: bool) -> list[str]:
     """What bulletins say about a pinned driver, or about one that is there and stays."""
     version = pinned or ((host.get("nvidia") or {}).get("user_space") or "" if present else "")
     what = pin_label("driver_version", pinned) if pinned else f"Driver {version}, which is there and stays,"
-    found = driver_holes(version, what)
+    found = driver_holes(matrix, version, what)
     return [text if pinned else text + ", which system_driver_version can name" for text in found]
 
 
-def driver_holes(version: str, what: str) -> list[str]:
+def driver_holes(matrix: dict[str, Any], version: str, what: str) -> list[str]:
     """A sentence on a driver whose fixes are known, with `what` for its subject; nothing if it has them all."""
-    rows = bulletin_rows(version, shipped().bulletins, "driver") if is_version(version) else []
+    rows = bulletins.rows(version, matrix["bulletins"], "driver") if is_version(version) else []
     if not rows:
         return []
     worst = min((row.severity for row in rows), key=lambda word: (*SEVERITIES, word).index(word))
@@ -39,16 +38,16 @@ def driver_holes(version: str, what: str) -> list[str]:
     return [text.format(what, worst, ", ".join(row.ids[0] for row in rows), fixed)]
 
 
-def archive_holes(driver: Candidate, today: str) -> list[str]:
+def archive_holes(matrix: dict[str, Any], driver: Candidate, today: str) -> list[str]:
     """What bulletins say about the driver that a distribution's archive has, where its version is known."""
     place = driver.row["place"]
     version = place.get("version", "")
     if not version or driver.pins["driver_version"]:
         return []
-    found = driver_holes(version, f"Driver {version}, which {place['title']} has,")
+    found = driver_holes(matrix, version, f"Driver {version}, which {place['title']} has,")
     if found:
         return found
-    unknown = shipped().unknown(version, datetime.date.fromisoformat(today))
+    unknown = bulletins.of(matrix).unknown(version, datetime.date.fromisoformat(today))
     return (
         [f"Whether the driver of {place['title']} has known vulnerabilities is unknown. {unknown}"] if unknown else []
     )

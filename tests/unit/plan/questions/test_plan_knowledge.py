@@ -55,6 +55,25 @@ def test_a_newer_table_is_used_and_said(tmp_path: Path) -> None:
     assert ask("") == (MATRIX, [])
 
 
+def bulletins(**branches: Any) -> dict[str, Any]:
+    one = {"id": "5999", "date": "2026-12-09", "source": "https://example.org/5999", "checked": "2027-01-01"}
+    rows = {name[1:]: {"fixed": fixed, "severity": "HIGH", "cves": ["CVE-1"]} for name, fixed in branches.items()}
+    tables = {"bulletins": {"as_of": "2027-01-01", "limit_days": 100}}
+    return {"schema": 2, "tables": tables, "bulletins": [*MATRIX["bulletins"], {**one, "branches": rows}]}
+
+
+def test_a_newer_bulletin_is_known_to_the_plan(tmp_path: Path) -> None:
+    matrix, words = ask(put(tmp_path, bulletins(n580="580.999.01")))
+    assert words[0].endswith("are used: bulletins (as of 2027-01-01)")
+    pin = {"driver_version": "580.178.04"}
+    before, after = (solve(known, make_host("A100", "rhel 9.6"), pin)["warnings"] for known in (MATRIX, matrix))
+    assert not any("known vulnerabilities" in text for text in before)
+    assert any("(NVIDIA-5999): they are fixed in 580.999.01" in text for text in after), after
+    # What a bulletin names as fixed was released.
+    plan = solve(matrix, make_host("A100", "rhel 9.6"), {"driver_version": "580.999.01"})
+    assert not any("was released" in text for text in plan["warnings"])
+
+
 def rows(**changes: Any) -> dict[str, Any]:
     return {**copy.deepcopy(MATRIX["drivers"]["620"]), **changes}
 
@@ -74,6 +93,9 @@ def rows(**changes: Any) -> dict[str, Any]:
         (newer(drivers={"six": rows()}), "has not the form of the matrix"),
         (newer(drivers=[]), "has not the form of the matrix"),
         (newer(drivers=None), "has not the form of the matrix"),
+        (bulletins(n580="595.1"), "has not the form of the matrix (bulletin 5999, branch 580"),
+        (bulletins(n580="soon"), "has not the form of the matrix"),
+        ({**bulletins(n580="580.1"), "bulletins": []}, "has not the form of the matrix"),
         ("drivers: [", "is no YAML"),
         ("[" * 5000, "is no YAML"),
         ("", "has no `tables`"),

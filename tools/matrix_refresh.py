@@ -58,7 +58,7 @@ def framework_news(kind: str, package: str, matrix: dict[str, Any], day: str, in
         releases = sorted((name for name in found if series_of(name) == series), key=version_key)
         if series in matrix[kind]:
             text = f"{package} {', '.join(releases)} belongs to the row {series}: add it to its releases"
-            yield News(kind, series, {}, text)
+            yield News(kind, series, {}, text, tuple(releases))
             continue
         served = [python for python in _around(pythons) if releases[-1] in _versions(index, package, python)]
         old = matrix[kind][newest]
@@ -135,7 +135,8 @@ def library_news(kind: str, matrix: dict[str, Any], day: str, index: pip_index.I
             row |= {"cuda_to": "", "built_for": "", "minimum_driver": matrix["cuda_majors"][major]["minimum_driver"]}
             doubt = f"for which GPUs cuDNN {version} has code, and its packages"
             row = unread(row, f"https://pypi.org/project/{package}/", day, doubt)
-        yield News(kind, "", row, text)
+        more = tuple(".".join(name.split(".")[:3]) for name in unlisted)
+        yield News(kind, "", row, text, more)
 
 
 def toolkit_news(matrix: dict[str, Any], index: pip_index.Index) -> Iterator[News]:
@@ -179,7 +180,7 @@ def driver_news(matrix: dict[str, Any], address: str, day: str) -> Iterator[News
             newer = [name for name in found if name not in known and version_key(name) > version_key(known[-1])]
             if newer:
                 text = f"driver {', '.join(newer)} is newer than {known[-1]}: add it to branch {branch} in released.yml"
-                yield News("drivers", branch, {}, text)
+                yield News("drivers", branch, {}, text, tuple(newer))
 
 
 def repository_news(matrix: dict[str, Any], family: dict[str, Any]) -> Iterator[News]:
@@ -261,7 +262,11 @@ def main() -> int:
         for name in {rows.FILES[entry.kind] for entry in news if entry.row}:
             (asked.matrix / name).write_text(files[name])
     if asked.knowledge:
-        print(f"{knowledge_file.write(asked.knowledge, files, news, silent)}: set preflight_knowledge to its folder")
+        written, left = knowledge_file.write(asked.knowledge, files, news, silent)
+        for words in left:
+            print(words + ".")
+        text = "{}: set preflight_knowledge to its folder" if written else "No table was written: no source answered"
+        print(text.format(written))
     print(
         *silent,
         f"{len(news)} newer than the matrix of {matrix['as_of']}, {len(silent)} source(s) without an answer",

@@ -26,12 +26,14 @@ class News(NamedTuple):
 
     kind  top-level name of the matrix         row   what to add, `{}` where a person has to
     name  of the row, "" in a list of rows     text  one sentence
+    more  releases of a series or branch, or of a library, that are known to exist from now on
     """
 
     kind: str
     name: str
     row: dict[str, Any]
     text: str
+    more: tuple[str, ...] = ()
 
 
 def proposal(news: News) -> str:

@@ -63,6 +63,13 @@ ROWS = (
     Proved("advisories.bulletins", "a file of bulletins in another form", "a bulletin without its source", NOTHING,
            "tests/unit/software/test_advisories.py::"
            "test_the_operators_own_bulletins_are_added_and_a_wrong_file_is_an_error"),
+    Proved("knowledge.question", "newer tables without a folder for them", "no `to`", "no file is written",
+           "tests/collection/test_knowledge.py::test_without_a_folder_or_an_answer_nothing_is_written"),
+    Proved("knowledge.nothing", "newer tables from a controller that reaches nothing", "a proxy that is none",
+           "no file is written",
+           "tests/collection/test_knowledge.py::test_without_a_folder_or_an_answer_nothing_is_written"),
+    Proved("knowledge.libraries", "a controller without the libraries that read indexes", "a `requests` that is none",
+           "no file is written", "tests/collection/test_knowledge.py::test_a_python_without_the_libraries_is_named"),
     Proved("sbom.input", "a bill of materials from nothing", "a playbook without `gpu_node`", "no file is written",
            "tests/unit/software/test_sbom_lookup.py::test_what_is_missing_is_named"),
     # A bundle for air-gapped nodes.

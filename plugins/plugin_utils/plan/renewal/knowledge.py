@@ -50,7 +50,7 @@ def with_knowledge(
     if not path:
         return matrix, []
     try:
-        content = read(Path(path), signer, signature_problem)
+        content = read(Path(path).expanduser(), signer, signature_problem)
         taken, left = _newer(matrix, content, today)
         merged = {**matrix, **{name: content[name] for name in taken}}
         merged["tables"] = {**matrix["tables"], **{name: content["tables"][name] for name in taken}}

@@ -18,9 +18,9 @@ from .training import CODE, age, where_run
 
 INSTALL = "Run: ansible-playbook site.yml --tags framework,model,verify"
 COMPILER = (
-    "Run: ansible-playbook site.yml --tags system_cuda,model,verify ; the first installs the plan's compiler, the "
+    "Run: ansible-playbook site.yml --tags system_cuda,model,verify ; the first installs the plan's compiler, "
+    "the second names it in CXX of train-gan@.service, unless a drop-in of yours does"
 )
-COMPILER += "second names it in CXX of train-gan@.service, unless a drop-in of yours does"
 DROP_IN = (
     "Name another folder in TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR and TORCH_EXTENSIONS_DIR in a drop-in of "
     "train-gan@.service (docs/security.md)"
@@ -28,7 +28,8 @@ DROP_IN = (
 # By the codes of gan_trainer/compiling/faults.py. For what the toolkit installs, the check's own action stands.
 ACTIONS = {
     "old-compiler": COMPILER,
-    "bad-cc": "Give CC and CXX the name of one program each, or remove them from train-gan@.service and its drop-ins",
+    "bad-cc": "Give CC and CXX the name of one program each, or remove them from train-gan@.service and its drop-ins "
+    "# A gcc-toolset that gpu-plan names comes by: ansible-playbook site.yml --tags system_cuda",
     "no-libcuda": "Run: ldconfig ; if ldconfig -p shows no libcuda.so.1, look at driver.libraries",
     "noexec": DROP_IN,
     "cache": DROP_IN,

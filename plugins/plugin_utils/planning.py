@@ -16,6 +16,7 @@ from .bundle.signature import signature_problem
 from .plan.asked import Asked
 from .plan.clash import conflict_message
 from .plan.matrix import CARDS, SHIPPED, read_matrix
+from .plan.reasons import age_warnings
 from .plan.renewal.knowledge import with_knowledge
 from .plan.solve import one_way_out, solve
 from .role_options import value_of
@@ -69,7 +70,7 @@ def planned(
         together = one_way_out(matrix, host, pins, conflicts)
         return {
             "failed": True,
-            "msg": conflict_message(host, conflicts, together, words),
+            "msg": conflict_message(host, conflicts, together, words + age_warnings(matrix, today)),
             "conflicts": conflicts,
         }
     plan["warnings"] = words + plan["warnings"]

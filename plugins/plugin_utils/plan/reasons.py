@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import collections
 import datetime
+from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
-from .candidates import Candidate, Fact, as_sentence, has_ended, short_support
+from .candidates import KINDS, Candidate, Fact, as_sentence, has_ended, short_support
 from .risks.holes import archive_holes
 from .risks.neighbours import release_of, why_later, why_not
 from .search import Problem
@@ -62,7 +63,7 @@ def find_warnings(
     release, family  rows of the matrix: the host's release, and the family that names its packages
     """
     title = "{name} {version}".format(**release)
-    found = _age_warnings(matrix["as_of"], today) + _table_warnings(matrix.get("tables", {}), today, answer)
+    found = age_warnings(matrix, today, answer)
     # What ends after the day of the matrix has ended all the same; only what is chosen goes by that day.
     as_of = max(matrix["as_of"], today)
     found += _row_warnings(title, release, as_of)
@@ -93,7 +94,15 @@ def find_warnings(
     return found
 
 
-def _age_warnings(as_of: str, today: str) -> list[str]:
+def age_warnings(matrix: dict[str, Any], today: str, kinds: Iterable[str] = KINDS) -> list[str]:
+    """Sentences on the age of the matrix and of those tables that an answer with these parts rests on.
+
+    A refusal rests on those of all parts: what it calls impossible may have been published since.
+    """
+    return _matrix_warnings(matrix["as_of"], today) + _table_warnings(matrix.get("tables", {}), today, kinds)
+
+
+def _matrix_warnings(as_of: str, today: str) -> list[str]:
     if not today:
         return []
     days = _days(as_of, today)
@@ -104,11 +113,11 @@ def _age_warnings(as_of: str, today: str) -> list[str]:
     return [text.format(days, as_of)] if days > OLD_MATRIX_DAYS else []
 
 
-def _table_warnings(tables: dict[str, Any], today: str, answer: dict[str, Candidate]) -> list[str]:
+def _table_warnings(tables: dict[str, Any], today: str, kinds: Iterable[str]) -> list[str]:
     """One sentence on those tables of the matrix that this answer rests on and that are old."""
     if not today:
         return []
-    used = dict.fromkeys(name for kind in (*answer, "os") for name in TABLES[kind])
+    used = dict.fromkeys(name for kind in (*kinds, "os") for name in TABLES[kind])
     ages = [(name, tables[name]["as_of"], tables[name]["limit_days"]) for name in used if name in tables]
     old = [f"{name} (as of {as_of}, limit {limit} days)" for name, as_of, limit in ages if _days(as_of, today) > limit]
     text = "Not compared with its sources for long: {}; what was published since then is not known here"

@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class AdvisoryError(Exception):
     """Advisories cannot be read or compared; the text says why and what to do next."""
 
 
-@dataclasses.dataclass
-class Row:
+class Row(NamedTuple):
     """A known vulnerability of one thing. `fixed`: the first version without it, "" if none is known."""
 
     what: str
@@ -27,7 +25,7 @@ class Row:
         """The same vulnerability as another record tells it: all names, and what this one does not know."""
         ids = sorted({*self.ids, *other.ids})
         worse = other.severity if self.severity == "not given" or ":" in self.severity else self.severity
-        return dataclasses.replace(self, ids=ids, severity=worse, fixed=self.fixed or other.fixed)
+        return self._replace(ids=ids, severity=worse, fixed=self.fixed or other.fixed)
 
     def told(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return self._asdict()

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from packaging.version import InvalidVersion, Version
@@ -18,8 +17,7 @@ FORM = "roles/preflight/files/matrix/bulletins.yml"
 Bulletin = Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class Knowledge:
+class Knowledge(NamedTuple):
     """What is known, and of when.
 
     as_of       the newest day of which the publisher's list was read to its end
@@ -38,7 +36,7 @@ class Knowledge:
         content = _content(path)
         found = datetime.date.fromisoformat(str(content["as_of"])) if content.get("as_of") else self.as_of
         bulletins = self.bulletins + tuple({"date": found.isoformat(), **one} for one in content["bulletins"])
-        return dataclasses.replace(self, bulletins=bulletins, as_of=max(found, self.as_of))
+        return self._replace(bulletins=bulletins, as_of=max(found, self.as_of))
 
     def age(self, today: datetime.date) -> int:
         """Days; 0 on a controller whose clock is behind."""

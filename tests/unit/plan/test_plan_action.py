@@ -53,6 +53,15 @@ def test_a_refusal_fails_with_a_message_of_several_lines() -> None:
     assert "ansible_facts" not in answer
 
 
+def test_a_refusal_by_old_tables_says_so() -> None:
+    """What it calls impossible may have been published since."""
+    host, late = make_host("K80", "ubuntu 24.04"), {"today": "2027-12-01"}
+    assert "Not compared" not in planned(MATRIX, {**host, "today": MATRIX["as_of"]}, {}, None)["msg"]
+    said = planned(MATRIX, {**host, **late}, {}, None)
+    assert said["failed"] and "Not compared with its sources for long: drivers (as of" in said["msg"]
+    assert "what was published since then is not known here" in said["msg"]
+
+
 def test_a_host_that_is_no_host_is_told() -> None:
     host = make_host()
     del host["os"]

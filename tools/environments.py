@@ -3,9 +3,9 @@
 And for the plans that add the newest TensorFlow to the default one.
 
 Plans are made for all GPU architectures on every system of the matrix. A build that only the PyTorch index has is left
-out and named: lock it where that index can be reached, with `uv pip compile` and its `--extra-index-url`. The CPU build
-for trials is not in a profile's plans: its lock file is maintained by hand. `--missing` leaves existing files alone;
-`--plan FILE` locks one plan, as `gpu-plan --json` printed it (`make lock PLAN=FILE`).
+out and named. The CPU build for trials is not in a profile's plans: its lock file is maintained by hand. `--missing`
+leaves existing files alone; `--plan FILE` locks one plan, as `gpu-plan --json` printed it (`make lock PLAN=FILE`), also
+one for the PyTorch index, as playbooks/lock.yml does.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ LOCKS = REPOSITORY / "roles/framework_pytorch/files/locks"
 sys.path.insert(0, str(REPOSITORY / "collections"))
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu import cards
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
+from ansible_collections.gpuwright.node.plugins.plugin_utils import package_lock
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 
@@ -76,6 +77,15 @@ def lock(plan: dict[str, Any]) -> None:
     subprocess.run([*command, str(source), "--output-file", str(target)], check=True)
 
 
+def lock_by_pip(plan: dict[str, Any]) -> None:
+    """The same from PyPI and the PyTorch index together, as playbooks/lock.yml does it. Raises LockError."""
+    name, index = plan["pytorch"]["lock"], package_lock.Index(extra=plan["pytorch"]["index_url"])
+    wanted = package_lock.read_wanted(plan["requirements"], LOCKS)
+    text = package_lock.lock_text(name, "", plan["python"]["version"], wanted, index)
+    (LOCKS / name).with_suffix(".in").write_text("\n".join(["# From the plan.", *plan["requirements"], ""]))
+    (LOCKS / name).write_text(text)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--missing", action="store_true", help="leave alone the lock files that are there")
@@ -89,6 +99,9 @@ def main() -> int:
         if can_be_locked(plan):
             print("locking", plan["pytorch"]["lock"])
             lock(plan)
+        elif asked.plan:
+            print("locking", plan["pytorch"]["lock"], "from", plan["pytorch"]["index_url"])
+            lock_by_pip(plan)
         else:
             print("left out", plan["pytorch"]["lock"], "which only", plan["pytorch"]["index_url"], "serves")
     return 0

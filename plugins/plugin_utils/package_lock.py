@@ -107,7 +107,12 @@ def _bad(entry: str, fault: str) -> str:
 
 
 def lock_name(base_name: str, base: str, python: str, wanted: Wanted) -> str:
-    """The lock file's name: that of the plan's, and a digest of all that determines the content."""
+    """The lock file's name: that of the plan's, and a digest of all that determines the content.
+
+    Without a `base`, what is wanted is the whole environment of a plan, and the file is that of the plan.
+    """
+    if not base:
+        return base_name
     names = sorted(f"{path.name} {digest}" for path, digest in wanted.wheels.items())
     words = [python, base.strip(), *sorted(map(str, wanted.requirements)), *names]
     digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
@@ -128,12 +133,12 @@ def pins(text: str) -> dict[str, str]:
 def lock_text(base_name: str, base: str, python: str, wanted: Wanted, index: Index = PIPS_OWN) -> str:
     """The lock file for the requested packages that are not already in `base`. Raises LockError.
 
-    base_name  name of the plan's lock file      base   its text
+    base_name  name of the plan's lock file      base   its text, "" where the whole environment is requested
     python     of the node, such as "3.11"       index  where packages come from
     """
     given = {**pins(base), TRAINER: trainer_wheel.version()}
     found = resolve(given, python, wanted, index)
-    lines = [f"# Beside {base_name}, written by gpuwright.node.lock. Asked for:"]
+    lines = [f"# {f'Beside {base_name}' if base else base_name}, written by gpuwright.node.lock. Asked for:"]
     lines += [f"# {text}" for text in sorted([*map(str, wanted.requirements), *(path.name for path in wanted.wheels)])]
     for package in sorted(found):
         lines += [f"{package.name}=={package.version} \\", f"    --hash=sha256:{package.sha256}"]
@@ -260,6 +265,11 @@ def refusal(stdout: str, stderr: str, asked: list[str], python: str, given: Mapp
     lines = [OF_PLAN.sub(lambda found: f"the plan has {found[1]} {given.get(found[1], '')}", line) for line in lines]
     lines = [line.strip() for line in lines]
     said = "; ".join(line for line in lines if line and not line.startswith(UNHELPFUL)) or "nothing"
+    if set(given) <= {TRAINER}:
+        return (
+            f"The environment of the plan, {', '.join(asked)}, cannot be resolved for Python {python}. pip says: {said}"
+            ". Next: start it where PyPI and the index of the plan can be reached, or choose other versions."
+        )
     return (
         f"framework_pytorch_packages: {', '.join(asked)} cannot be resolved for Python {python} together with the "
         f"plan's lock file, whose versions stay as they are. pip says: {said}. Next: choose another version of the "

@@ -203,8 +203,8 @@ def lock_file_problems(plan: Mapping[str, Any], wishes: Mapping[str, Any]) -> Li
                 plan["python"]["version"], **plan["pytorch"]
             ),
             plan["pytorch"]["lock"] + " is not in roles/framework_pytorch/files/locks",
-            "Pin versions that have one, make it (`make lock`), name your own in framework_pytorch_lock_file, or set "
-            "framework_pytorch_allow_unlocked: true to install without hashes.",
+            "Pin versions that have one, make it (playbooks/lock.yml), name your own in framework_pytorch_lock_file, "
+            "or set framework_pytorch_allow_unlocked: true to install without hashes.",
             stops=not wishes["allow_unlocked"],
         )
     ]

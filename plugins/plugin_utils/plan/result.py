@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
@@ -24,6 +25,7 @@ from .machines.platforms import names_of_all_branches, parts_of, platform_warnin
 from .reasons import choice_reason, find_warnings
 from .risks.builds import build_warnings
 from .risks.compilers import HostCompiler, compiler_warnings, host_compiler
+from .risks.holes import TO_LOCK
 from .risks.neighbours import neighbours
 from .rules import fits_dcgm
 from .search import Problem
@@ -46,7 +48,7 @@ def describe(
     """The plan for `answer` (`{kind: Candidate}`); `release` is the host's row of os_releases."""
     family = _for_machine(matrix["os_families"][release["family"]], host["machine"])
     family = _family_at_place(matrix, family, host, answer.get("driver"))
-    pytorch = answer["pytorch"].pins
+    pytorch, pytorch_row = answer["pytorch"].pins, answer["pytorch"].row
     python = answer["python"]
     plan: dict[str, Any] = {}
     plan["schema"] = SCHEMA
@@ -80,6 +82,7 @@ def describe(
         "locked": host["machine"] == matrix["machine"] and lock in matrix.get("locks", [lock]),
         "index_url": _index_url(matrix, answer["pytorch"]),
         "extensions": compiler.extensions,
+        "limits": list(pytorch_row.get("limits", [])),
     }
     plan["tensorflow"] = {
         "version": tensorflow,
@@ -103,11 +106,12 @@ def describe(
     plan["warnings"] += kernel_warnings(matrix, family, host, answer.get("driver"))
     if not plan["pytorch"]["locked"] and not only_planned(matrix, host, release):
         text = (
-            "There is no lock file {}, and without one site.yml stops before it changes anything: make it "
-            "(gpu-plan --json > plan.json; make lock PLAN=plan.json), or set framework_pytorch_allow_unlocked: true, "
-            "and pip takes what the indexes offer on the day and checks no hashes"
+            "There is no lock file {}, and without one site.yml stops before it changes anything: make it where {} can "
+            "be reached ({}), or set framework_pytorch_allow_unlocked: true, and pip takes what the indexes offer on "
+            "the day and checks no hashes"
         )
-        plan["warnings"].append(text.format(lock))
+        indexes = " and ".join(filter(None, ("PyPI", plan["pytorch"]["index_url"])))
+        plan["warnings"].append(text.format(lock, indexes, TO_LOCK))
     return plan
 
 
@@ -157,7 +161,15 @@ def requirements(plan: dict[str, Any], packages: list[str], environment_packages
     if plan["tensorflow"]["version"]:
         extra = "[and-cuda]" if plan["tensorflow"]["cuda_from_pip"] else ""
         lines.append(f"tensorflow{extra}=={plan['tensorflow']['version']}")
-    return lines + list(packages) + list(environment_packages)
+    limits = plan["pytorch"]["limits"]
+    return lines + [_limited(line, limits) for line in (*packages, *environment_packages)]
+
+
+def _limited(line: str, limits: list[str]) -> str:
+    """A request to pip with the limit of this PyTorch for the same package: "numpy>=1.22" becomes "numpy>=1.22,<2"."""
+    name = re.split("[<>=!~]", line)[0]
+    own = [limit[len(name) :] for limit in limits if re.split("[<>=!~]", limit)[0].lower() == name.lower()]
+    return name + ",".join(filter(None, [line[len(name) :], *own]))
 
 
 def _cuda(family: dict[str, Any], cuda: Candidate | None, compiler: HostCompiler) -> dict[str, Any]:

@@ -16,6 +16,24 @@ NEXT_KERNEL = "4.18.0-477.27.1.el8_8.x86_64"
 KERNEL_PACKAGES = ["kernel", "kernel-core", "kernel-modules", "kernel-modules-core", "kernel-modules-extra"]
 
 
+@pytest.mark.parametrize(
+    ("pins", "requests"),
+    [
+        ({"pytorch": "2.0", "pytorch_build": "cu117"}, {"numpy<2", "setuptools<70"}),
+        ({"pytorch": "2.2", "pytorch_build": "cu121"}, {"numpy<2", "setuptools"}),
+        ({"pytorch": "2.3", "pytorch_build": "cu121"}, {"numpy", "setuptools"}),
+        ({"profile": "documented"}, {"numpy>=1.22,<2", "setuptools<70"}),
+        ({}, {"numpy", "setuptools"}),
+    ],
+)
+def test_an_old_pytorch_is_not_asked_for_with_what_it_does_not_work_with(
+    pins: dict[str, str], requests: set[str]
+) -> None:
+    """torch.from_numpy of wheels before 2.3 fails beside NumPy 2, their extensions beside a newer setuptools."""
+    plan = ask("A100", "rhel 8.8", **pins)
+    assert {line for line in plan["requirements"] if line.startswith(("numpy", "setuptools"))} == requests
+
+
 def test_the_plan_of_the_reference_machine() -> None:
     kernel = {"running": KERNEL, "next_boot": NEXT_KERNEL}
     plan = solve(MATRIX, make_host(kernel=kernel), {})
@@ -98,6 +116,7 @@ def test_the_plan_of_the_reference_machine() -> None:
         "locked": True,
         "index_url": "",
         "extensions": True,
+        "limits": [],
     }
     assert plan["amp"] == {
         "dtype": "float16",

@@ -135,7 +135,7 @@ TWICE = facts(rpm="kmod x86_64\nlibs x86_64\nlibs i686\nkmod x86_64\n")
         ({"the_facts": facts(filesystems=NO_INODES)}, "inodes free", "df -i", True),
         ({"the_facts": facts(filesystems={**facts()["filesystems"], "/opt": None})}, "cannot be read", "df /opt", True),
         ({"the_plan": plan(locks=[])}, "There is no lock file", "framework_pytorch_allow_unlocked", True),
-        ({"the_plan": plan(locks=[]), "allow_unlocked": True}, "There is no lock file", "make lock", False),
+        ({"the_plan": plan(locks=[]), "allow_unlocked": True}, "There is no lock file", "lock.yml", False),
         ({"packages": ["lpips"], "packages_lock": NOT_LOCKED}, "There is no lock file of framework", "lock.yml", True),
         (
             {"packages": ["lpips"], "packages_lock": {**NOT_LOCKED, "fault": "'lpips' is nothing"}},

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,58 @@ def test_the_playbook_locks_and_the_role_installs_by_hashes(quick: Environment, 
     put(quick.wheels, "metric", "1.4", "numpy")
     assert quick.run(0o022, **variables) == 0 and quick.venv == before, quick.log
     for path in sorted(before.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    assert quick.run(0o022, **variables) != 0 and "DO NOT MATCH THE HASHES" in quick.log
+
+
+def test_a_plan_without_a_lock_file_gets_one_that_the_role_takes(quick: Environment, wheels: Path) -> None:
+    """The last PyTorch for Volta, which the PyTorch index alone has: by the command that the plan names."""
+    question = [
+        "Titan V",
+        "--os",
+        "rhel 9.6",
+        "--json",
+        "framework_pytorch_version=2.14.1",
+        "framework_pytorch_python=3.11",
+    ]
+    command = [sys.executable, "tools/gpu-plan", *question]
+    plan = json.loads(subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=True).stdout)
+    torch, name = plan["pytorch"], "py3.11-torch2.14.1-cu126.txt"
+    assert (torch["lock"], torch["locked"]) == (name, False)
+    (said,) = [text for text in plan["warnings"] if name in text]
+    assert f"where PyPI and {torch['index_url']} can be reached" in said
+    assert (
+        "> plan.json; make lock PLAN=plan.json, or, for framework_pytorch_lock_file, ansible-playbook playbooks/"
+        in said
+    )
+
+    code, said = lock(quick.folder, "-e", f"plan={quick.folder}/plan.json")
+    assert code != 0
+    plan["python"]["executable"] = quick.python
+    (quick.folder / "plan.json").write_text(json.dumps(plan))
+    code, said = lock(quick.folder, "-e", f"plan={quick.folder}/plan.json")
+    assert code != 0 and "torch==2.14.1+cu126" in said and "cannot be resolved for Python 3.11" in said, said
+    put(wheels, "torch", "2.14.1+cu126", "typing_extensions", "old_thing; python_version < '3.11'")
+    put(wheels, "typing_extensions", "4.15.0")
+    for line in plan["requirements"][1:]:
+        put(wheels, line.replace("-", "_"), "1.0")
+    code, said = lock(quick.folder, "-e", f"plan={quick.folder}/plan.json")
+    file = quick.folder / "locks" / name
+    assert code == 0 and f"{file} is the lock file of the plan" in said and "nothing has to be locked" in said, said
+    locked_versions = pins(file.read_text())
+    assert locked_versions["torch"] == "2.14.1+cu126" and locked_versions["typing-extensions"] == "4.15.0"
+    assert len(locked_versions) == len(plan["requirements"]) + 1
+
+    for wheel in wheels.iterdir():
+        (quick.wheels / wheel.name).write_bytes(wheel.read_bytes())
+    variables: dict[str, Any] = {"gpu_node_plan": plan, "inventory_dir": str(quick.folder)}
+    # These wheels have no module to import.
+    variables |= {"framework_pytorch_lock_file": str(file), "__framework_pytorch_imports": ["pip"]}
+    assert quick.run(0o022, **variables) == 0, quick.log
+    installed = {path.name for path in quick.venv.glob("lib/*/site-packages/*.dist-info")}
+    assert {"torch-2.14.1+cu126.dist-info", "typing_extensions-4.15.0.dist-info"} <= installed
+    put(quick.wheels, "torch", "2.14.1+cu126", "another_thing")
+    for path in sorted(quick.venv.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     assert quick.run(0o022, **variables) != 0 and "DO NOT MATCH THE HASHES" in quick.log
 

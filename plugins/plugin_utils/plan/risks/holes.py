@@ -15,6 +15,11 @@ from ...software import bulletins
 from ..candidates import AT_LEAST, PINS, PYPI, Candidate, Fact, pin_label
 from ..search import Problem
 
+# How a plan without a lock file gets one.
+TO_LOCK = (
+    "gpu-plan --json with the same question > plan.json; make lock PLAN=plan.json, or, for "
+    "framework_pytorch_lock_file, ansible-playbook playbooks/lock.yml -e plan=plan.json"
+)
 # NVIDIA's words, the worst first.
 SEVERITIES = ("CRITICAL", "HIGH", "MEDIUM", "LOW")
 
@@ -85,7 +90,6 @@ def _way_out(problem: Problem, facts: list[Fact], kind: str, fixed: str) -> str:
     text = f"{chosen.label} has the fix and fits: {pins}"
     if kind == "pytorch" and chosen.row["index"] != PYPI:
         text += (
-            "; it is on the PyTorch index alone, so somebody who reaches that index has to make its lock file: "
-            "gpu-plan --json with these pins > plan.json, make lock PLAN=plan.json"
+            f"; only the PyTorch index has it: somebody who reaches that index has to make its lock file ({TO_LOCK})"
         )
     return text

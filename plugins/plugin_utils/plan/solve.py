@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
+
 from .candidates import (
     CPU_BUILD,
     DISTRIBUTION,
@@ -125,6 +127,7 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     plan["warnings"] = ([not_installed] if not_installed else []) + warnings + plan["warnings"]
     plan["warnings"] += guest_warnings(host)
     plan["warnings"] += known_holes(matrix, plan["driver"]["version"], host, plan["driver"]["present"])
+    plan["warnings"] += _toolkit_for_extensions(problem, facts, answer)
     plan["warnings"] += wheel_holes(matrix, problem, facts, answer)
     plan["requirements"] = requirements(plan, matrix["profiles"][profile]["packages"], matrix["environment_packages"])
     for gpu in strangers:
@@ -132,6 +135,22 @@ def solve(matrix: dict[str, Any], host: dict[str, Any], pins: dict[str, str]) ->
     for name in unused:
         plan["warnings"].append(f"{PINS[name]} is not used: this host has no NVIDIA GPU")
     return plan
+
+
+def _toolkit_for_extensions(problem: Problem, facts: list[Fact], answer: dict[str, Candidate]) -> list[str]:
+    """A sentence on a toolkit of PyTorch's own CUDA, with which alone its extensions are compiled, if one fits.
+
+    The toolkit is chosen before the PyTorch, as the newest that the driver has.
+    """
+    wanted = answer["pytorch"].row["cuda"]
+    if "cuda" not in answer or not wanted or major(answer["cuda"].pins["cuda"]) == major(wanted):
+        return []
+    kept = [(name, value) for kind in ("driver", "python", "pytorch") for name, value in answer[kind].pins.items()]
+    pins = [_pin(name, value) for name, value in [*kept, ("cuda", major(wanted))] if value]
+    own = problem.search([fact for fact in facts if fact.name not in TOOLKIT_KINDS] + pins)
+    text = "Extensions of {} can be compiled with {}, which fits, too: {}"
+    label = pin_label("cuda", own["cuda"].pins["cuda"]) if own else ""
+    return [text.format(answer["pytorch"].label, own["cuda"].label, label)] if own else []
 
 
 def _without_console(

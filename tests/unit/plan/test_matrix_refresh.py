@@ -312,6 +312,8 @@ def affected(*products: str) -> dict[str, Any]:
         (archive(n20265999=affected("linuxr580_tesla_up_to_580_1_1")), "linuxr580_tesla_up_to_580_1_1 cannot be read"),
         (archive(n20265999=affected("windowsr580_tesla_all_driver_versions_prior_to_580_1_1")), "it has no bulletin"),
     ],
+    # An archive has the time at which it was made.
+    ids=["no-archive", "empty", "another-form", "unknown-words", "windows"],
 )
 def test_bulletins_of_another_form_are_no_news(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "bulletins.tar.gz").write_bytes(content)

@@ -338,6 +338,24 @@ def test_an_archive_can_have_several_drivers_each_with_its_own_facts() -> None:
 
 
 @pytest.mark.parametrize(
+    ("card", "system", "pins", "words"),
+    [
+        ("A100", "rhel 8.6", {}, 'CUDA 12.9, which fits, too: system_cuda_version "12.9"'),
+        ("A100", "rhel 9.6", {"pytorch": "2.5.1"}, 'CUDA 12.9, which fits, too: system_cuda_version "12.9"'),
+        ("A100", "rhel 9.6", {"pytorch": "2.5.1", "cuda": "13.0"}, 'system_cuda_version "12.9"'),
+        # There is none in NVIDIA's repository for Debian 13, and none is needed where both are of one CUDA.
+        ("A100", "debian 13", {"pytorch": "2.10.0"}, ""),
+        ("A100", "rhel 9.6", {}, ""),
+    ],
+)
+def test_a_toolkit_that_does_not_suit_pytorch_names_the_one_that_does(
+    card: str, system: str, pins: dict[str, str], words: str
+) -> None:
+    told = [text for text in ask(card, system, **pins)["warnings"] if text.startswith("Extensions of PyTorch")]
+    assert bool(told) == bool(words) and all(words in text for text in told), told
+
+
+@pytest.mark.parametrize(
     ("system", "pins", "package", "words"),
     [
         (

@@ -150,7 +150,7 @@ class CallbackModule(CallbackBase):
             return
         rules = found["rules"]
         if not found["stopped"]:
-            found["stopped"] = judge.broken(found["hosts"], found["starts"], rules["breaker_percent"])
+            found["stopped"] = judge.broken(found["hosts"], found["starts"], rules)
         if not found["stopped"] and unexplained(found):
             found["stopped"] = "the run ended before the other batches: every host of a batch failed, or it was ended"
         found["ended"] = state_file.now()

@@ -32,6 +32,11 @@ options:
     description: Whether the steps of the play belong together, so that tags are refused.
     type: bool
     default: false
+  fact:
+    description: A fact that an earlier play has set on the hosts whose turn it is, to how many of them may be down at
+      once. Only these hosts are rolled out, without canaries. Empty is all hosts.
+    type: str
+    default: ""
 """
 EXAMPLES = """
 - name: Rollout
@@ -63,7 +68,7 @@ class LookupModule(LookupBase):
         if any(context.CLIARGS.get(name) for name in LISTING):
             return ["100%"] if serial else [terms[0]]
         try:
-            kind = current.Kind(*(self.get_option(name) for name in ("name", "again", "whole")))
+            kind = current.Kind(*(self.get_option(name) for name in ("name", "again", "whole", "fact")))
             parts = current.batches_of(terms[0], (variables or {}).get("rollout_turn", "idle"), kind)
         except current.RolloutError as error:
             raise AnsibleLookupError(f"Nothing was done: {error}") from error

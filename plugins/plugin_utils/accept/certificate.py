@@ -13,9 +13,10 @@ from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check impor
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.cells import Badge, Cell, Marked, Table
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import page_files
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.render import environment
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import WORDS
 
 from . import tournament
-from .figures import WORDS, Answer, Figure, Fleet, devices_of
+from .figures import Answer, Figure, Fleet, devices_of
 from .judge import ACCEPTED, FAIL, NOTE, ON_CPU, WARN, Finding, judge, verdict_of
 
 SCHEMA = 1

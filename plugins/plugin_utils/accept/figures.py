@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu import floors
-from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import MEASURES
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import WORDS
 
 from .products import Product, product_of, unlike
 
@@ -17,8 +17,6 @@ LEAST_NODES = 3
 # Of a series' points, at its begin and at its end; a card that heats up is slower at the end.
 ENDS = 0.25
 LEAST_POINTS = 8
-WORDS = {**dict(MEASURES), "p2p_gb_s": "GPU to GPU", "d2h_remote_gb_s": "GPU to host on the far CPU"}
-WORDS |= {"link_gt_s": "PCIe link under load", "all_reduce": "all-reduce in the node"}
 Answer = Mapping[str, Any]
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import WORDS
+
 from . import tournament
-from .figures import LEAST_NODES, WORDS, Answer, Figure, Fleet, devices_of
+from .figures import LEAST_NODES, Answer, Figure, Fleet, devices_of
 
 ACCEPTED, REFUSED = "ACCEPTED", "NOT ACCEPTED"
 FAIL, WARN, NOTE = "FAIL", "WARN", "NOTE"

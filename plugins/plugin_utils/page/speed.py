@@ -20,6 +20,9 @@ MEASURES = (
     ("matmul_tf32_tflops", "matrix product in tf32"),
     ("matmul_fp32_tflops", "matrix product in fp32"),
 )
+# With what only a burn-in or a sweep measures.
+WORDS = {**dict(MEASURES), "p2p_gb_s": "GPU to GPU", "d2h_remote_gb_s": "GPU to host on the far CPU"}
+WORDS |= {"link_gt_s": "PCIe link under load", "all_reduce": "all-reduce in the node"}
 NOT_ASKED = "Not measured: this verification did not ask for it. It is measured at level deep, on idle GPUs."
 
 

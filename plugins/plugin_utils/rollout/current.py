@@ -54,11 +54,16 @@ def main() -> bool:
 @dataclasses.dataclass(frozen=True)
 class Kind:
     """What a play is, besides a rollout: its record's name, whether hosts that are done are done again, and whether its
-    steps belong together."""
+    steps belong together.
+
+    fact  of the hosts of which an earlier play has decided that it is their turn: how many of them may be down at
+          once. Others have no part in it, and it neither has canaries nor goes on from an earlier start
+    """
 
     name: str = "default"
     again: bool = False
     whole: bool = False
+    fact: str = ""
 
 
 def batches_of(group: str, turn: str, kind: Kind = Kind()) -> list[list[str]]:
@@ -93,6 +98,10 @@ def _prepared(group: str, kind: Kind) -> list[list[str]]:
             "ended, or begin another one with -e gpuwright_rollout=NAME [rollout.running]"
         )
     variables = _variables(group)
+    if kind.fact:
+        variables = {host: own for host, own in variables.items() if own.get(kind.fact)}
+        most = min((int(own[kind.fact]) for own in variables.values()), default=1)
+        asked, old = dataclasses.replace(asked, batches=(most,), down=most, breaker=100, canaries=False), None
     found = settings.misplaced(extra, variables)
     if found:
         raise RolloutError("; ".join(found))
@@ -100,14 +109,15 @@ def _prepared(group: str, kind: Kind) -> list[list[str]]:
     plans = _plans(variables, [*sorted(tags), "-", *sorted(skipped)])
     made = state_file.begun(old, asked.name, inventory, plans, known, asked.again)
     made["rules"] = {
-        "batches": list(asked.batches), "down_at_once": asked.down, "breaker_percent": asked.breaker
+        "batches": list(asked.batches), "down_at_once": asked.down, "breaker_percent": asked.breaker,
+        "canaries": asked.canaries,
     }  # fmt: skip
     made["run"] = runs.claim()
     pending = state_file.in_state(made, judge.PENDING)
     parts = batches.split(pending, batches.sizes(len(pending), asked.batches, asked.down))
     made = state_file.with_batches(made, parts)
     kept = [host for host in plans if host not in pending]
-    for line in table.announcement(asked.name, parts, kept, made["rules"], width()):
+    for line in table.announcement(asked.name, parts, kept, made["rules"], width()) if parts or kept else ():
         Display().display(line)
     if context.CLIARGS.get("check"):
         Display().display("Check mode: nothing was begun.")
@@ -126,7 +136,7 @@ def _second_turn() -> list[list[str]]:
     if now.path is None:
         return []
     made = state_file.read(now.path)
-    if made is None or made["stopped"] or judge.broken(made["hosts"], made["starts"], made["rules"]["breaker_percent"]):
+    if made is None or made["stopped"] or judge.broken(made["hosts"], made["starts"], made["rules"]):
         return []
     waiting = state_file.in_state(made, judge.WAITING)
     rules = made["rules"]

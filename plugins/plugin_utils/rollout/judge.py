@@ -30,7 +30,7 @@ class Decision:
 def decide(record: Mapping[str, Any], batch: Sequence[str]) -> Decision:
     """For a batch that is about to begin; `record` as in record.py."""
     hosts, start, rules = record["hosts"], record["starts"], record["rules"]
-    stop = broken(hosts, start, rules["breaker_percent"])
+    stop = broken(hosts, start, rules)
     if stop:
         return Decision(stop=stop)
     down = [name for name, host in hosts.items() if host["state"] in BAD and name not in batch]
@@ -40,15 +40,20 @@ def decide(record: Mapping[str, Any], batch: Sequence[str]) -> Decision:
             stop=f"{len(down)} hosts are down ({some(down)}), and gpuwright_down_at_once allows "
             f"{rules['down_at_once']}: repair them first, or allow more [rollout.down]"
         )
-    if not record["kept"] and not any(host["state"] == DONE for host in of_start(hosts, start).values()):
+    if (
+        rules.get("canaries", True)
+        and not record["kept"]
+        and not any(host["state"] == DONE for host in of_start(hosts, start).values())
+    ):
         # All canaries were skipped: nobody has proven anything, so no more hosts begin than a first batch has.
         room = min(room, len(record["batches"][0]))
     return Decision(go=tuple(batch[:room]))
 
 
-def broken(hosts: Hosts, start: int, percent: int) -> str:
+def broken(hosts: Hosts, start: int, rules: Mapping[str, Any]) -> str:
     """Why no further batch may begin: a canary that is not done, or too many hosts that are not; else ""."""
-    canary = bad_canaries(hosts, start)
+    percent = rules["breaker_percent"]
+    canary = bad_canaries(hosts, start) if rules.get("canaries", True) else []
     if canary:
         return f"{some(canary)} of the first batch did not come through, so no other host begins [rollout.canary]"
     tried, bad = counted(hosts, start)

@@ -25,13 +25,17 @@ CLOSE = 0.85
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """`batches` as serial: has them; `down` 0 is no limit; `breaker` is a percentage from 0 to 100."""
+    """`batches` as serial: has them; `down` 0 is no limit; `breaker` is a percentage from 0 to 100.
+
+    canaries  whether no other batch begins where a host of the first one does not come through
+    """
 
     name: str = "default"
     batches: tuple[int | str, ...] = DEFAULT_BATCHES
     down: int = 0
     breaker: int = DEFAULT_BREAKER
     again: bool = False
+    canaries: bool = True
 
 
 def problems(

@@ -38,7 +38,7 @@ STATES = (
 )
 RUN = {"machine": str, "pid": int, "started": str, "controller": str, "who": str, OTHERS: ANY}
 HOST = {"state": set(STATES), "batch": int, "start": int, "plan": str, "since": str, "why": str, OTHERS: ANY}
-RULES = {"batches": [(int, str)], "down_at_once": int, "breaker_percent": float}
+RULES = {"batches": [(int, str)], "down_at_once": int, "breaker_percent": float, "canaries?": bool}
 FORM = {
     "schema": {SCHEMA}, "rollout": str, "inventory": [NAME], "starts": int, "kept": int, "run": (RUN, {}), "ended": str,
     "stopped": str, "rules": (RULES, {}), "batches": [[str]], "hosts": {str: HOST}, OTHERS: ANY,

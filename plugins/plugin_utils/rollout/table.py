@@ -40,8 +40,13 @@ def announcement(
     most = rules["down_at_once"]
     lines = wrapped(
         f'Rollout "{name}": {hosts_word(count)} in {len(batches)} batch{"" if len(batches) == 1 else "es"}; a batch '
-        "begins once the one before is verified. It ends at a host of the first batch that does not come through, and "
-        f"where more than {rules['breaker_percent']} % do not"
+        "begins once the one before is verified"
+        + (
+            ". It ends at a host of the first batch that does not come through, and where more than "
+            f"{rules['breaker_percent']} % do not"
+            if rules.get("canaries", True)
+            else ""
+        )
         + (f"; at most {hosts_word(most)} {'is' if most == 1 else 'are'} down at once." if most else "."),
         width,
         rest="  ",

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose the nodes of a sweep, and judge and remember what one of them has told; no host is contacted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gpuwright.node.plugins.lookup.accept import answer_in
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.state_file import Damaged
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import now_utc
+from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import read_host
+from ansible_collections.gpuwright.node.plugins.plugin_utils.sweep import choose, judge
+
+LOOKED, BEGUN, JUDGED = "looked", "begun", "judged"
+OPTIONS: dict[str, Any] = {
+    "state": {"type": "str", "choices": [LOOKED, BEGUN, JUDGED], "required": True},
+    "folder": {"type": "path", "required": True},
+    "rules": {"type": "dict", "default": {}},
+    "names": {"type": "dict", "default": {}},
+    "who": {"type": "dict"},
+    "rows": {"type": "str", "default": ""},
+    "details": {"type": "str", "default": ""},
+    "answer": {"type": "raw", "default": ""},
+    "expected": {"type": "dict", "default": {}},
+    "troubles": {"type": "list", "elements": "str", "default": []},
+    "share": {"type": "int", "default": 10},
+}
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """`sweep:` of a task; the module of the same name documents it."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(OPTIONS)
+        host = str((task_vars or {})["inventory_hostname"])
+        work = {LOOKED: self._looked, BEGUN: self._begun, JUDGED: self._judged}[options["state"]]
+        try:
+            return {**result, "changed": False, **work(host, options)}
+        except (OSError, Damaged) as error:
+            raise AnsibleActionFail(
+                f"the history of the cards cannot be written ({error}), so this node is not swept: make "
+                f"{options['folder']} writable, or name another folder with verify_report_dir [sweep.history]"
+            ) from error
+
+    def _looked(self, _host: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        histories, problems = kept.read_all(options["folder"])
+        told, now = options["rules"], now_utc()
+        try:
+            hours = choose.hours_of(str(told["hours"]))
+        except ValueError as error:
+            raise AnsibleActionFail(f"sweep_hours is {told['hours']!r}, {error}. [sweep.hours]") from error
+        seconds = (float(told["idle_minutes"]) * 60, float(told["interval_hours"]) * 3600)
+        rules = choose.Settings(int(told["share_percent"]), int(told["fleet"]), *seconds, hours)
+        if options["who"] is None:
+            nodes = choose.slurm_looks(options["rows"], options["details"])
+            unknown = choose.Look("its scheduler does not know it: set drain_node")
+            looks = {host: nodes.get(str(name), unknown) for host, name in options["names"].items()}
+        else:
+            looks = self._looks_at_hosts(options, histories, now)
+        for problem in problems:
+            display.warning(problem)
+        turns = choose.turns(looks, histories, rules, time.time())
+        return {"turns": {host: turn._asdict() for host, turn in turns.items()}, "problems": problems}
+
+    def _looks_at_hosts(
+        self, options: Mapping[str, Any], histories: Mapping[str, kept.History], now: str
+    ) -> dict[str, choose.Look]:
+        """Looks at nodes without a scheduler; since when they are idle is kept, as nobody else knows it."""
+        looks = {}
+        for host in options["names"]:
+            history = histories.get(host) or kept.empty(host)
+            look = choose.host_look(str(options["who"].get(host) or ""), history, now, host in options["who"])
+            since = choose.idle_since(look, history, now)
+            if since != history["idle_since"] and not self._task.check_mode:
+                kept.write(options["folder"], {**history, "idle_since": since})
+            looks[host] = look
+        return looks
+
+    def _begun(self, host: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        history, _problem = kept.read(options["folder"], host)
+        kept.write(options["folder"], {**history, "tried": now_utc()})
+        return {}
+
+    def _judged(self, host: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        folder = options["folder"]
+        histories, _problems = kept.read_all(folder)
+        began = (histories.get(host) or kept.empty(host))["tried"]
+        report, _before, _problem = read_host(folder, host)
+        # An older one is of another verification: this one has left none.
+        fresh = report if report is not None and report["time"] >= began else None
+        told = judge.Told(
+            answer_in(options["answer"]), options["expected"], fresh, [] if fresh else options["troubles"]
+        )
+        history = judge.judged(host, told, histories, options["share"] / 100.0, now_utc())
+        kept.write(folder, history)
+        return {
+            "verdict": history["verdict"],
+            "reason": judge.reason(history),
+            "findings": [f"{row['status']} {row['text']} ({row['id']})" for row in history["findings"]],
+        }

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a card's figures compare with its own earlier days and with the fleet: pure functions of the history."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from .kept import FIRST_ROWS
+
+# Fewer days, or cards, have no middle that a figure could be held against.
+LEAST_DAYS = LEAST_CARDS = 3
+Card = Mapping[str, Any]
+
+
+class Drop(NamedTuple):
+    """How far the last value of a measure is below `usual`, its own or the fleet's: `below` is 0.1 for 10 %.
+
+    days, cards  of how many earlier rows, or cards, `usual` is the median; the other one is 0
+    lasts        whether the last three rows are all below, so that it is no matter of one day
+    """
+
+    measure: str
+    value: float
+    usual: float
+    below: float
+    days: int = 0
+    cards: int = 0
+    lasts: bool = False
+
+
+def last(card: Card, measure: str) -> float | None:
+    """The value in the card's last row."""
+    column = card["figures"].get(measure) or [None]
+    value = column[-1]
+    return None if value is None else float(value)
+
+
+def since_its_first_days(card: Card, measure: str) -> Drop | None:
+    """Against the median of its first days with the same software; None where there are too few."""
+    software, column = card["software"], card["figures"].get(measure) or []
+    alike = [value for value, words in zip(column, software, strict=True) if words == software[-1]]
+    values = [float(value) for value in alike if value is not None]
+    if last(card, measure) is None or len(values) <= LEAST_DAYS:
+        return None
+    first = values[: min(FIRST_ROWS, len(values) - 1)]
+    usual = statistics.median(first)
+    newest = values[-LEAST_DAYS:] if len(values) >= 2 * LEAST_DAYS else []
+    lasts = bool(newest) and max(newest) < min(first)
+    return Drop(measure, values[-1], usual, part_below(values[-1], usual), days=len(first), lasts=lasts)
+
+
+def against_the_fleet(card: Card, measure: str, medians: Mapping[tuple[str, str], tuple[float, int]]) -> Drop | None:
+    """Against the median of the fleet's cards of its model; None where there are too few."""
+    value, found = last(card, measure), medians.get((card["name"], measure))
+    if value is None or found is None:
+        return None
+    usual, count = found
+    return Drop(measure, value, usual, part_below(value, usual), cards=count)
+
+
+def fleet_medians(cards: Iterable[Card]) -> dict[tuple[str, str], tuple[float, int]]:
+    """(median, number of cards) of the last values, by model and measure, where there are enough."""
+    values: dict[tuple[str, str], list[float]] = {}
+    for card in cards:
+        for measure in card["figures"]:
+            value = last(card, measure)
+            if value is not None:
+                values.setdefault((card["name"], measure), []).append(value)
+    return {key: (statistics.median(row), len(row)) for key, row in values.items() if len(row) >= LEAST_CARDS}
+
+
+def part_below(value: float, usual: float) -> float:
+    return 1.0 - value / usual if usual > 0 else 0.0
+
+
+def worst(card: Card, medians: Mapping[tuple[str, str], tuple[float, int]]) -> Drop | None:
+    """The measure that has dropped most, against whichever is worse."""
+    found = [
+        drop
+        for measure in card["figures"]
+        for drop in (since_its_first_days(card, measure), against_the_fleet(card, measure, medians))
+        if drop
+    ]
+    return max(found, key=lambda drop: drop.below, default=None)
+
+
+def grown(card: Card) -> list[tuple[str, float, float]]:
+    """(counter, before, now) for each counter of errors that is higher than at the sweep before."""
+    found = []
+    for name, column in sorted(card["counters"].items()):
+        known = [value for value in column if value is not None]
+        if len(known) > 1 and column[-1] is not None and known[-1] > known[-2]:
+            found.append((name, known[-2], known[-1]))
+    return found

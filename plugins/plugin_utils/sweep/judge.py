@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sweep says about one node: pure functions of what it has answered and of the fleet's history.
+
+A FAIL keeps the node out of service. What could not be measured is UNKNOWN: the node is returned, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.floors import unit_of
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.causes import first_finding
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import FAIL, PASS, SEVERITY, UNKNOWN, WARN
+from ansible_collections.gpuwright.node.plugins.plugin_utils.accept import judge as acceptance
+from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.figures import Answer, Fleet
+from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.products import unlike
+from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept, trend
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import WORDS
+
+from .cards import CardNow, cards_now, kept_product
+
+# Of the acceptance's findings, those that say nothing bad of the node: something was not measured.
+DOUBT = ("accept.no_record", "accept.problem", "accept.unmeasured", "accept.device")
+# Of the whole node.
+NO_CARD = ""
+# A decline that lasts is told from this part of the share on.
+EARLY = 0.5
+LONGEST_REASON = 300
+
+
+class Told(NamedTuple):
+    """What a node has told a sweep.
+
+    answer    of the burn-in; None if it gave none       expected  as for an acceptance: device, gpus
+    report    of level deep, None if it gave none        troubles  what failed besides, in words
+    """
+
+    answer: Answer | None
+    expected: Mapping[str, Any]
+    report: Mapping[str, Any] | None
+    troubles: Sequence[str] = ()
+
+
+def finding(name: str, status: str, text: str, card: str = NO_CARD) -> dict[str, str]:
+    return {"id": name, "status": status, "text": text, "card": card}
+
+
+def judged(host: str, told: Told, histories: Mapping[str, kept.History], share: float, now: str) -> kept.History:
+    """The node's history with this sweep's row, verdict and findings. `share`: 0.1 for 10 %."""
+    answer, known = told.answer or {}, kept.cards_of(histories)
+    has_record = isinstance(answer.get("record"), dict)
+    cards = cards_now(host, answer, told.report, now) if has_record else []
+    found = of_report(told.report) + [finding("sweep.failed", UNKNOWN, text) for text in told.troubles]
+    found += of_burn_in(host, told, share)
+    before = {key: card for key, (_host, card) in known.items()}
+    rows = {card.key: kept.with_row(before.get(card.key), card.row, now) for card in cards}
+    medians = trend.fleet_medians({**before, **rows}.values())
+    for card in cards:
+        wrong = of_product(card, cards, before)
+        if card.product and not any(row["status"] == FAIL for row in wrong):
+            rows[card.key]["product"] = card.product._asdict()
+        found += wrong + of_trend(card, rows[card.key], medians, share) + of_counters(card, rows[card.key])
+    own = histories.get(host) or kept.empty(host)
+    # What could not be measured must not cost the history of cards that were there.
+    return {
+        **own,
+        "swept": now if rows else own["swept"],
+        "verdict": verdict(found),
+        "findings": found,
+        "cards": rows or own["cards"],
+    }
+
+
+def of_report(report: Mapping[str, Any] | None) -> list[dict[str, str]]:
+    """The finding of level deep that explains the others, if its verdict is bad."""
+    if report is None or report["verdict"] not in (FAIL, UNKNOWN):
+        return []
+    worst = first_finding(report["checks"], report["verdict"])
+    if worst is None:
+        return [finding("verdict", report["verdict"], "see the report")]
+    return [finding(str(worst["id"]), report["verdict"], str(worst["message"]))]
+
+
+def of_burn_in(host: str, told: Told, share: float) -> list[dict[str, str]]:
+    """What an acceptance would say of the same record; `of_trend` compares it with the fleet, card by card."""
+    answer = told.answer or {}
+    if not isinstance(answer.get("record"), dict):
+        text = f"the burn-in gave no record: {answer.get('problem') or 'no reason is known'}"
+        return [] if told.troubles and not answer else [finding("accept.no_record", UNKNOWN, text)]
+    fleet = Fleet({host: answer})
+    found = [acceptance.Finding("accept.problem", FAIL, str(text)) for text in answer["record"].get("problems") or []]
+    found += acceptance.whole(answer["record"], answer, told.expected)
+    found += acceptance.errors_of_memory(answer, told.expected)
+    found += [row for one in fleet.figures[host] for row in acceptance.of_figure(host, fleet, one, share)]
+    return [finding(row.id, UNKNOWN if row.id in DOUBT else row.status, row.text) for row in found]
+
+
+def of_product(card: CardNow, cards: Sequence[CardNow], before: Mapping[str, Any]) -> list[dict[str, str]]:
+    if card.product is None:
+        return []
+    kept_ones = {key: kept_product(one) for key, one in before.items()}
+    others = {key: one for key, one in kept_ones.items() if one and key != card.key}
+    others |= {one.key: one.product for one in cards if one.product and one.key != card.key}
+    found = unlike(card.key, card.product, others, kept_ones.get(card.key), [one.key for one in cards])
+    return [finding("accept.product", status, f"{name_of(card)}: {text}", card.key) for status, text in found]
+
+
+def of_trend(
+    card: CardNow, row: Mapping[str, Any], medians: Mapping[tuple[str, str], tuple[float, int]], share: float
+) -> list[dict[str, str]]:
+    """A card that is slower than on its own first days, or than the others of its model: with the numbers."""
+    found = []
+    for measure in row["figures"]:
+        own = trend.since_its_first_days(row, measure)
+        if own and own.below > share:
+            found.append(finding("sweep.slower", FAIL, f"{words(card, own)}, {limit(share)}", card.key))
+        elif own and own.lasts and own.below > share * EARLY:
+            found.append(finding("sweep.declines", WARN, words(card, own), card.key))
+        fleet = trend.against_the_fleet(row, measure, medians)
+        if fleet and fleet.below > share:
+            found.append(finding("sweep.outlier", FAIL, f"{words(card, fleet)}, {limit(share)}", card.key))
+    return found
+
+
+def of_counters(card: CardNow, row: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [
+        finding("sweep.errors", WARN, f"{name_of(card)}: {name} {before:g} → {now:g} since the sweep before", card.key)
+        for name, before, now in trend.grown(row)
+    ]
+
+
+def name_of(card: CardNow) -> str:
+    return f"{card.row.place} ({card.key})"
+
+
+def words(card: CardNow, drop: trend.Drop) -> str:
+    what, unit = measure_words(drop.measure)
+    of = f"its own first {drop.days} days" if drop.days else f"{drop.cards} cards of its model"
+    return (
+        f"{name_of(card)}: {what} {drop.value:.4g} {unit} is {100 * drop.below:.0f} % below the median of {of}, "
+        f"{drop.usual:.4g} {unit}"
+    )
+
+
+def limit(share: float) -> str:
+    return f"{100 * share:g} % is allowed"
+
+
+def measure_words(measure: str) -> tuple[str, str]:
+    """(name, unit) of a measure of the history."""
+    if measure.startswith("smoke_"):
+        return f"smoke test in {measure.removeprefix('smoke_')}", "steps/s"
+    return WORDS.get(measure, measure), unit_of(measure)
+
+
+def verdict(findings: Sequence[Mapping[str, str]]) -> str:
+    statuses = {row["status"] for row in findings}
+    return next((status for status in SEVERITY if status in statuses), PASS)
+
+
+def reason(history: kept.History) -> str:
+    """What others read of a node that stays drained: its first FAIL, and how many more there are; "" for none."""
+    bad = [row for row in history["findings"] if row["status"] == FAIL]
+    if not bad:
+        return ""
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    text = f"{bad[0]['id']}: {bad[0]['text']}".replace('"', "'").encode("ascii", "replace").decode()
+    text = " ".join(text.split())
+    return text[: LONGEST_REASON - len(more)] + more

@@ -99,8 +99,10 @@ def _prepared(group: str, kind: Kind) -> list[list[str]]:
         )
     variables = _variables(group)
     if kind.fact:
-        variables = {host: own for host, own in variables.items() if own.get(kind.fact)}
-        most = min((int(own[kind.fact]) for own in variables.values()), default=1)
+        # Until ansible-core 2.18, a number that a template gives is text.
+        turns = {host: int(own.get(kind.fact) or 0) for host, own in variables.items()}
+        variables = {host: own for host, own in variables.items() if turns[host] > 0}
+        most = min((turns[host] for host in variables), default=1)
         asked, old = dataclasses.replace(asked, batches=(most,), down=most, breaker=100, canaries=False), None
     found = settings.misplaced(extra, variables)
     if found:

@@ -93,6 +93,10 @@ def sinfo(state: dict[str, Any], words: list[str]) -> int:
 
 
 def scontrol(state: dict[str, Any], words: list[str]) -> int:
+    if words == ["show", "node"]:
+        for name, node in state["nodes"].items():
+            print(f"NodeName={name} Arch=x86_64\n   OS=Linux\n   LastBusyTime={node.get('busy', 'Unknown')}\n")
+        return 0
     if words[0] != "update":
         node = state["nodes"][words[-1]]
         base, _, drained = node["state"].upper().partition("+")

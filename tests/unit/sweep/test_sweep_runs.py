@@ -1,0 +1,90 @@
+"""playbooks/sweep.yml on made-up nodes: who is taken, who is returned, who stays drained, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sweep_site import TAKEN, SweepSite
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> SweepSite:
+    return SweepSite(tmp_path)
+
+
+def told(output: str) -> str:
+    return " ".join(output.split())
+
+
+def test_bad_nodes_stay_drained_all_others_are_returned_and_busy_ones_are_never_taken(site: SweepSite) -> None:
+    for name in ("a1", "a2", "a3"):
+        site.gpu_node(name)
+    site.gpu_node("b1", bits="bbbb")
+    site.gpu_node("b2", verdict="FAIL")
+    # Its verification leaves no report: it could not be measured.
+    site.gpu_node("b3", verdict="")
+    site.gpu_node("c1", state="allocated")
+    site.gpu_node("c2", state="idle+drain", reason="bob: fan")
+    site.gpu_node("c3", state="idle+drain", reason=TAKEN)
+    # A job begins on it between the look and the drain; and somebody works on this one by ssh.
+    site.gpu_node("c4")
+    site.gpu_node("c5")
+    site.slurm.change(jobs={"c4": ["7 of eve (RUNNING)"]})
+    site.busy({"c5": "python3 of eve"})
+    done = site.sweep()
+    assert done.returncode == 2, done.stdout
+    text = told(done.stdout)
+    assert set(site.reasons()) == {"b1", "b2", "c2"}, done.stdout
+    assert site.reasons()["b2"] == "gpuwright: sweep: gpu.heat: 91 C" and site.reasons()["c2"] == "bob: fan"
+    assert site.reasons()["b1"].startswith("gpuwright: sweep: accept.product: ") and "(bbbb, " in site.reasons()["b1"]
+    assert "b3 could not be measured and was returned" in text and "[sweep.bad]" in text
+    assert "c1 is not taken: it is allocated" in text and "c4 is not idle any more" in text
+    touched = {words[0].partition("=")[2] for words in site.slurm.updates()}
+    assert touched == {"a1", "a2", "a3", "b1", "b2", "b3", "c3", "c4"}
+    # c3 was left by a run that was killed: returned, and not swept in the same run.
+    assert {host for host, what, _options in site.calls() if what == "node"} == {"a1", "a2", "a3", "b1", "b2", "b3"}
+    assert site.left() == [] and site.history("a1")["verdict"] == "PASS" and site.history("b1")["verdict"] == "FAIL"
+    assert list(site.history("a1")["cards"]) == ["S-a1"]
+    # The next run leaves the bad ones as they are, and takes nobody within the interval.
+    calls = len(site.calls())
+    again = site.sweep()
+    assert again.returncode == 0 and len(site.calls()) == calls, again.stdout
+    assert set(site.reasons()) == {"b1", "b2", "c2"} and "a sweep has found it bad" in told(again.stdout)
+
+
+def test_check_mode_says_whose_turn_it_is_and_touches_nothing(site: SweepSite) -> None:
+    site.gpu_node("a1")
+    site.gpu_node("a2", state="mixed")
+    site.gpu_node("a3", state="idle+drain", reason=TAKEN)
+    done = site.sweep("--check")
+    assert done.returncode == 0, done.stdout
+    assert "a1 is swept now" in told(done.stdout) and "a2 is not taken: it is mixed" in told(done.stdout)
+    assert site.slurm.updates() == [] and site.calls() == [] and not (site.reports / "history").exists()
+
+
+def test_without_a_scheduler_idle_nodes_are_taken_in_batches_of_the_share(site: SweepSite) -> None:
+    for name in ("a1", "a2", "a3"):
+        site.gpu_node(name)
+    site.busy({"a2": "python3 of eve"})
+    done = site.sweep(by="none", sweep_share_percent=34)
+    assert done.returncode == 0, done.stdout
+    assert "Batch 1 of 2: a1" in done.stdout and "Batch 2 of 2: a3" in done.stdout
+    assert [host for host, what, _options in site.calls() if what == "node"] == ["a1", "a3"]
+    assert site.history("a2")["idle_since"] == "" != site.history("a1")["idle_since"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"sweep_share_percent": 0}, 'sweep_share_percent is "0", expected 1 to 100 percent.'),
+        ({"sweep_hours": "22:00"}, "sweep_hours is '22:00', expected two different hours"),
+        ({"by": "kubernetes"}, "[sweep.by]"),
+        ({"gpuwright_busy": "force"}, "[sweep.busy]"),
+    ],
+)
+def test_bad_input_gets_one_clear_error(site: SweepSite, variables: dict, words: str) -> None:
+    site.gpu_node("a1")
+    done = site.sweep(**variables)
+    assert done.returncode == 2 and words in told(done.stdout), done.stdout
+    assert site.slurm.updates() == [] and site.calls() == []

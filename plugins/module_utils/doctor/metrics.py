@@ -52,8 +52,13 @@ def metrics(report: Record, level: str, seconds: float) -> str:
         Family("gpuwright_waived", GAUGE, WAIVED_HELP, _waived(report)),
         Family("gpuwright_strikes_total", COUNTER, STRIKES_HELP, _strikes(report)),
     ]
+    return text_of(families + gpu_families(gpus or []))
+
+
+def text_of(families: List[Family]) -> str:
+    """Families in Prometheus' text format; one without samples is left out."""
     lines = []
-    for name, kind, words, samples in families + gpu_families(gpus or []):
+    for name, kind, words, samples in families:
         if not samples:
             continue
         lines.extend([f"# HELP {name} {words}", f"# TYPE {name} {kind}"])

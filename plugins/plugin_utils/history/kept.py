@@ -7,6 +7,7 @@ another node: of two files that have it, the one with the later row counts.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -134,3 +135,12 @@ def write(folder: str | Path, history: History) -> None:
     path = path_of(folder, history["host"])
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
     write_state(str(path), history, FORM, 0o644, indent=None, folder=False)
+
+
+def epoch(stamp: str) -> float:
+    """Seconds of a time in the form of a report; 0 for one that cannot be read: long ago."""
+    try:
+        parsed = datetime.datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        return 0.0
+    return parsed.replace(tzinfo=datetime.timezone.utc).timestamp()

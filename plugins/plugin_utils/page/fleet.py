@@ -13,6 +13,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report impo
 
 from ..layers import INSTALLED
 from ..summary.words import natural
+from .cards import CardLine
 from .cells import Badge, badge
 from .drawing import shares
 from .facts import changes, from_plan
@@ -30,6 +31,8 @@ MOST_FINDINGS = 40
 FIRST_FINDINGS, FEW_FINDINGS = 8, 2
 MOST_CHANGED = 60
 MOST_REMARKS = 5
+# Of the fleet's cards, the worst; all of them are on the pages of their hosts.
+MOST_CARDS = 20
 # Characters of a version, a model and a sentence, whose columns must fit side by side.
 VERSION, MODEL, SENTENCE = 18, 60, 300
 UNKNOWN_NUMBER = "?"
@@ -119,8 +122,8 @@ def models(report: Report | None) -> str:
     return ", ".join([*most, f"and {len(counted) - 4} more"] if len(counted) > 4 else most)
 
 
-def index_page(rows: Sequence[HostRow], now: str) -> str:
-    """The page as text; `now` is the time in the report's format."""
+def index_page(rows: Sequence[HostRow], now: str, cards: Sequence[CardLine] = (), problems: Sequence[str] = ()) -> str:
+    """The page as text; `now` is the time in the report's format; cards, worst first, and which histories are lost."""
     ordered = sorted(rows, key=lambda row: (RANK[row.badge.text], -len(row.found), natural(row.name)))
     numbers = [(status, sum(row.badge.text == status for row in ordered)) for status in SEVERITY]
     numbers = [(status, number) for status, number in numbers if number]
@@ -144,6 +147,9 @@ def index_page(rows: Sequence[HostRow], now: str) -> str:
         named=NAMED_HOSTS,
         first=FIRST_FINDINGS,
         few=FEW_FINDINGS,
+        cards=cards[:MOST_CARDS],
+        more_cards=len(cards[MOST_CARDS:]),
+        lost_histories=problems,
     )
 
 

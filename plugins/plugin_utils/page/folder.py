@@ -24,12 +24,16 @@ from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report impo
     write_text,
 )
 
+from ..history import kept
+from .cards import CardLine, card_lines, card_metrics
 from .findings import Report
 from .fleet import HostRow, host_row, index_page
 from .host import host_page
 from .kept_report import FOLDER_MODE, PREVIOUS
 
 INDEX = "index.html"
+# Of the history of cards, for node_exporter's textfile collector.
+METRICS = "gpuwright-sweep.prom"
 HOSTS = "hosts"
 CHECK_FORM = {
     "id": NAME, "status": {*SEVERITY, SKIP}, "message": NAME, "action": NAME, "layer?": NAME, "remedy?": NAME,
@@ -102,12 +106,19 @@ def pages(folder: str | Path, names: Sequence[str], now: str) -> Iterator[tuple[
     """`(path below the folder, text)` of each host's page, and last the index; one report at a time is in memory."""
     files = page_files(names)
     rows: list[HostRow] = []
+    histories, problems = kept.read_all(folder)
+    lines = card_lines(histories, files, HOSTS)
+    of_host: dict[str, list[CardLine]] = {}
+    for line in lines:
+        of_host.setdefault(line.host, []).append(line)
     for name in names:
         report, before, problem = read_host(folder, name)
         path = f"{HOSTS}/{files[name]}"
-        yield path, host_page(name, report, before, problem)
+        yield path, host_page(name, report, before, problem, of_host.get(name, []))
         rows.append(host_row(name, path, report, before, problem))
-    yield INDEX, index_page(rows, now)
+    yield INDEX, index_page(rows, now, lines, problems)
+    if lines:
+        yield METRICS, card_metrics(histories, lines)
 
 
 def write_pages(folder: str | Path, names: Sequence[str], now: str) -> None:

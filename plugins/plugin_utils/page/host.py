@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import PASS, UNKNOWN, WARN
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import counts, summary_line
 
 from .bench import seed_report
+from .cards import CardLine
 from .cells import Bar, Cell, Marked, Table, badge
 from .drawing import meter, topology
 from .facts import AS_WANTED, DIFFERS, as_built, changes, from_plan, skipped, tuning
@@ -23,7 +25,9 @@ BAR_HEAD = ("Measurement", "Value", "Against its floor", "Floor", "Peak")
 STATES = {AS_WANTED: PASS, DIFFERS: WARN, NOT_READ: UNKNOWN}
 
 
-def host_page(name: str, report: Report | None, before: Report | None, problem: str) -> str:
+def host_page(
+    name: str, report: Report | None, before: Report | None, problem: str, cards: Sequence[CardLine] = ()
+) -> str:
     """The page as text; without a report, it names the problem, and how to make a new report."""
     head = {"name": name, "verdict": badge(verdict_of(report)), "simulated": simulated(report)}
     if report is None:
@@ -50,6 +54,7 @@ def host_page(name: str, report: Report | None, before: Report | None, problem: 
         skipped=[f"{check['id']}: {check['message']}" for check in skipped(report)],
         checks=_all_checks(report),
         passed=counts(report["checks"])[PASS],
+        cards=cards,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ansible_collections.gpuwright.node.plugins.module_utils.gpu.floors import amp_floor
+from ansible_collections.gpuwright.node.plugins.module_utils.gpu.floors import amp_floor, unit_of
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import FAIL, PASS, WARN
 
 from .values import as_list, in_words, is_number, look, shorten
@@ -24,6 +24,13 @@ MEASURES = (
 WORDS = {**dict(MEASURES), "p2p_gb_s": "GPU to GPU", "d2h_remote_gb_s": "GPU to host on the far CPU"}
 WORDS |= {"link_gt_s": "PCIe link under load", "all_reduce": "all-reduce in the node"}
 NOT_ASKED = "Not measured: this verification did not ask for it. It is measured at level deep, on idle GPUs."
+
+
+def measure_words(measure: str) -> tuple[str, str]:
+    """(name, unit) of a measure of a card's history."""
+    if measure.startswith("smoke_"):
+        return f"smoke test in {measure.removeprefix('smoke_')}", "steps/s"
+    return WORDS.get(measure, measure), unit_of(measure) if measure in WORDS else ""
 
 
 class Measured(NamedTuple):

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.gpuwright.node.plugins.plugin_utils.history.kept import History
+from ansible_collections.gpuwright.node.plugins.plugin_utils.history.kept import History, epoch
 
 # How others read that a node is with a sweep, and that one has found it bad. gpuwright-drains returns neither.
 TAKEN = "gpuwright: planned work: sweep ("
@@ -156,15 +155,6 @@ def _why_not(look: Look, history: History | None, rules: Settings, now: float) -
 
 def _minutes(seconds: float) -> int:
     return int(max(0.0, seconds) // 60)
-
-
-def epoch(stamp: str) -> float:
-    """Seconds of a time in the form of a report; 0 for one that cannot be read: long ago."""
-    try:
-        parsed = datetime.datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ")
-    except ValueError:
-        return 0.0
-    return parsed.replace(tzinfo=datetime.timezone.utc).timestamp()
 
 
 def host_look(who: str, history: History | None, now: str, known: bool = True) -> Look:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.gpuwright.node.plugins.module_utils.gpu.floors import unit_of
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.causes import first_finding
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import FAIL, PASS, SEVERITY, UNKNOWN, WARN
 from ansible_collections.gpuwright.node.plugins.plugin_utils.accept import judge as acceptance
 from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.figures import Answer, Fleet
 from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.products import unlike
 from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept, trend
-from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import WORDS
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import measure_words
 
 from .cards import CardNow, cards_now, kept_product
 
@@ -61,15 +60,10 @@ def judged(host: str, told: Told, histories: Mapping[str, kept.History], share: 
         if card.product and not any(row["status"] == FAIL for row in wrong):
             rows[card.key]["product"] = card.product._asdict()
         found += wrong + of_trend(card, rows[card.key], medians, share) + of_counters(card, rows[card.key])
-    own = histories.get(host) or kept.empty(host)
+    own, told_now = histories.get(host) or kept.empty(host), verdict(found)
+    swept = now if rows and told_now != UNKNOWN else own["swept"]
     # What could not be measured must not cost the history of cards that were there.
-    return {
-        **own,
-        "swept": now if rows else own["swept"],
-        "verdict": verdict(found),
-        "findings": found,
-        "cards": rows or own["cards"],
-    }
+    return {**own, "swept": swept, "verdict": told_now, "findings": found, "cards": rows or own["cards"]}
 
 
 def of_report(report: Mapping[str, Any] | None) -> list[dict[str, str]]:
@@ -145,13 +139,6 @@ def words(card: CardNow, drop: trend.Drop) -> str:
 
 def limit(share: float) -> str:
     return f"{100 * share:g} % is allowed"
-
-
-def measure_words(measure: str) -> tuple[str, str]:
-    """(name, unit) of a measure of the history."""
-    if measure.startswith("smoke_"):
-        return f"smoke test in {measure.removeprefix('smoke_')}", "steps/s"
-    return WORDS.get(measure, measure), unit_of(measure)
 
 
 def verdict(findings: Sequence[Mapping[str, str]]) -> str:

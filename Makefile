@@ -172,7 +172,7 @@ gpu-evidence: ## on a machine with a GPU: all that is promised about one, measur
 test-container: venv ## slower: the trainer's image built from its Containerfile, on a base made here, and trained with
 	@$(RUN) container
 
-test-fleet: venv ## slower: a real Slurm in containers: drains, returns, the breaker; then four servers: a rolling driver, lost nodes, an acceptance
+test-fleet: venv ## slower: a real Slurm in containers: drains, returns, the breaker; then four servers: a rolling driver, lost nodes, an acceptance, sweeps
 	@$(RUN) schedulers
 
 test-vm: venv ## slower: Debian 12 in a virtual machine: boot loader, real reboot, newer kernel, DKMS, boot check (qemu)

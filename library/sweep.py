@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 ---
 module: sweep
 short_description: Choose the nodes of a sweep, and judge and remember what one of them has told
-version_added: "0.3.0"
+version_added: "0.2.0"
 description:
   - For the tasks of C(playbooks/sweep.yml). Reads and writes the history of the cards in the folder of reports.
   - Runs on the controller, and contacts no host.

@@ -134,6 +134,11 @@ OPERATE = (
     ),
     Row("ansible-playbook playbooks/patch.yml", LANE, file=("tests/faults/test_upgrade.py", '"playbooks/patch.yml"')),
     Row(
+        "ansible-playbook playbooks/sweep.yml",
+        LANE,
+        file=("tests/schedulers/test_sweep.py", '"playbooks/sweep.yml"'),
+    ),
+    Row(
         "ansible-playbook playbooks/accept.yml",
         LANE,
         file=("tests/unit/accept/accept_site.py", '"playbooks/accept.yml"'),

@@ -10,9 +10,9 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpuwright.node.plugins.lookup.accept import answer_in
 from ansible_collections.gpuwright.node.plugins.module_utils.host.written.state_file import Damaged
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import now_utc
+from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.figures import answer_in
 from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import read_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.sweep import choose, judge

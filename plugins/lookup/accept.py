@@ -80,26 +80,12 @@ _raw:
   elements: raw
 """
 
-import json
 from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.gpuwright.node.plugins.plugin_utils.accept import certificate, tournament
-
-
-def answer_in(text: Any) -> dict[str, Any] | None:
-    """The record that a node printed as its last line; None if there is none."""
-    if isinstance(text, dict):
-        return text
-    for line in reversed(str(text or "").splitlines()):
-        try:
-            found = json.loads(line) if line.startswith("{") else None
-        except ValueError:
-            continue
-        if isinstance(found, dict):
-            return found
-    return None
+from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.figures import answer_in
 
 
 class LookupModule(LookupBase):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -49,6 +50,20 @@ class Against(NamedTuple):
     median: float | None
     nodes: int
     below: float | None
+
+
+def answer_in(text: Any) -> dict[str, Any] | None:
+    """The record that a node printed as its last line; None if there is none."""
+    if isinstance(text, dict):
+        return text
+    for line in reversed(str(text or "").splitlines()):
+        try:
+            found = json.loads(line) if line.startswith("{") else None
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            return found
+    return None
 
 
 def devices_of(answer: Answer | None) -> list[dict[str, Any]]:

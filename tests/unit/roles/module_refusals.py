@@ -140,6 +140,7 @@ MODULE_REFUSALS = {
     ): "by hand: playbooks/verify.yml brings the reports (test_report_playbook.py)",
     ("report_page", "report_page runs on the controller"): ARGUMENT,
     ("rollout", "rollout runs on the controller"): ARGUMENT,
+    ("sweep", "sweep runs on the controller"): ARGUMENT,
     (
         "report_page",
         "{}: {}",

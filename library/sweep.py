@@ -11,10 +11,10 @@ description:
   - Runs on the controller, and contacts no host.
 options:
   state:
-    description: C(looked) says whose turn it is, C(begun) notes that the sweep of this host has begun, C(judged) adds
-      what it has told to its history, and judges it.
+    description: C(looked) says whose turn it is, C(begun) notes that the sweep of this host has begun, C(told) adds
+      what it has told to its history, and C(judged) judges that, once all nodes of the batch are there.
     type: str
-    choices: [looked, begun, judged]
+    choices: [looked, begun, told, judged]
     required: true
   folder:
     description: Folder of the reports.
@@ -40,15 +40,16 @@ options:
     type: str
     default: ""
   answer:
-    description: What the burn-in has printed. For C(judged).
+    description: What the burn-in has printed. For C(told) and C(judged).
     type: raw
     default: ""
   expected:
-    description: What the node must be, as for an acceptance. For C(judged).
+    description: What the node must be, as for an acceptance. For C(told) and C(judged).
     type: dict
     default: {}
   troubles:
-    description: What failed besides, in words; it counts where the verification has left no report. For C(judged).
+    description: What failed besides, in words; it counts where the verification has left no report. For C(told)
+      and C(judged).
     type: list
     elements: str
     default: []
@@ -106,7 +107,7 @@ def main() -> None:
     """The work is done by the action plug-in of this name, plugins/action/sweep.py."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["looked", "begun", "judged"], "required": True},
+            "state": {"type": "str", "choices": ["looked", "begun", "told", "judged"], "required": True},
             "folder": {"type": "path", "required": True},
             "rules": {"type": "dict", "default": {}},
             "names": {"type": "dict", "default": {}},

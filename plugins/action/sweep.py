@@ -17,9 +17,9 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import read_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.sweep import choose, judge
 
-LOOKED, BEGUN, JUDGED = "looked", "begun", "judged"
+LOOKED, BEGUN, TOLD, JUDGED = "looked", "begun", "told", "judged"
 OPTIONS: dict[str, Any] = {
-    "state": {"type": "str", "choices": [LOOKED, BEGUN, JUDGED], "required": True},
+    "state": {"type": "str", "choices": [LOOKED, BEGUN, TOLD, JUDGED], "required": True},
     "folder": {"type": "path", "required": True},
     "rules": {"type": "dict", "default": {}},
     "names": {"type": "dict", "default": {}},
@@ -44,7 +44,8 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(OPTIONS)
         host = str((task_vars or {})["inventory_hostname"])
-        work = {LOOKED: self._looked, BEGUN: self._begun, JUDGED: self._judged}[options["state"]]
+        steps = {LOOKED: self._looked, BEGUN: self._begun, TOLD: self._told, JUDGED: self._told}
+        work = steps[options["state"]]
         try:
             return {**result, "changed": False, **work(host, options)}
         except (OSError, Damaged) as error:
@@ -92,7 +93,7 @@ class ActionModule(ActionBase):
         kept.write(options["folder"], {**history, "tried": now_utc()})
         return {}
 
-    def _judged(self, host: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _told(self, host: str, options: Mapping[str, Any]) -> dict[str, Any]:
         folder = options["folder"]
         histories, _problems = kept.read_all(folder)
         began = (histories.get(host) or kept.empty(host))["tried"]
@@ -102,6 +103,9 @@ class ActionModule(ActionBase):
         told = judge.Told(
             answer_in(options["answer"]), options["expected"], fresh, [] if fresh else options["troubles"]
         )
+        if options["state"] == TOLD:
+            kept.write(folder, judge.with_rows(host, told, histories, now_utc()))
+            return {}
         history = judge.judged(host, told, histories, options["share"] / 100.0, now_utc())
         kept.write(folder, history)
         return {

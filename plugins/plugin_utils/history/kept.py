@@ -27,9 +27,10 @@ SCHEMA = 1
 FIRST_ROWS, MOST_ROWS = 5, 30
 NUMBERS = {str: [(float, None)]}
 PRODUCT = {"kind": str, "bits": {str: str}, "at": str}
+# product: the last one that was right; now: that of the last sweep.
 CARD = {
     "name": str, "place": str, "at": [str], "software": [str], "figures": NUMBERS, "counters": NUMBERS,
-    "product": (PRODUCT, None), OTHERS: ANY,
+    "product": (PRODUCT, None), "now": (PRODUCT, None), OTHERS: ANY,
 }  # fmt: skip
 FINDING = {"id": str, "status": str, "text": str, "card": str}
 FORM = {
@@ -105,7 +106,7 @@ def cards_of(histories: Mapping[str, History]) -> dict[str, tuple[str, dict[str,
 
 def with_row(card: Mapping[str, Any] | None, row: Row, at: str) -> dict[str, Any]:
     """The card with one more row, and without the one that is too many."""
-    old = card or {"at": [], "software": [], "figures": {}, "counters": {}, "product": None}
+    old = card or {"at": [], "software": [], "figures": {}, "counters": {}, "product": None, "now": None}
     columns: dict[str, Any] = {"at": [*old["at"], at], "software": [*old["software"], row.software]}
     count = len(old["at"])
     for name in ("figures", "counters"):
@@ -113,7 +114,7 @@ def with_row(card: Mapping[str, Any] | None, row: Row, at: str) -> dict[str, Any
         columns[name] = {
             key: [*old[name].get(key, [None] * count), values.get(key)] for key in sorted({*old[name], *values})
         }
-    whole = {**columns, "name": row.name, "place": row.place, "product": old["product"]}
+    whole = {**columns, "name": row.name, "place": row.place, "product": old["product"], "now": old["now"]}
     return without(whole, FIRST_ROWS) if count + 1 > MOST_ROWS else whole
 
 

@@ -100,7 +100,3 @@ def counters(report: Mapping[str, Any] | None, pci_id: Any) -> dict[str, float]:
     gpu = next((one for one in gpus if pci_id and look(one, "pci_id") == pci_id), None)
     values = {path[-1]: look(gpu, *path) for path in COUNTERS}
     return {name: value for name, value in values.items() if is_number(value)}
-
-
-def kept_product(card: Mapping[str, Any]) -> Product | None:
-    return Product(**card["product"]) if card["product"] else None

@@ -13,11 +13,11 @@ from ansible_collections.gpuwright.node.plugins.module_utils.verdict.causes impo
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import FAIL, PASS, SEVERITY, UNKNOWN, WARN
 from ansible_collections.gpuwright.node.plugins.plugin_utils.accept import judge as acceptance
 from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.figures import Answer, Fleet
-from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.products import unlike
+from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.products import Product, unlike
 from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept, trend
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import measure_words
 
-from .cards import CardNow, cards_now, kept_product
+from .cards import CardNow, cards_now
 
 # Of the acceptance's findings, those that say nothing bad of the node: something was not measured.
 DOUBT = ("accept.no_record", "accept.problem", "accept.unmeasured", "accept.device")
@@ -45,25 +45,40 @@ def finding(name: str, status: str, text: str, card: str = NO_CARD) -> dict[str,
     return {"id": name, "status": status, "text": text, "card": card}
 
 
+def with_rows(host: str, told: Told, histories: Mapping[str, kept.History], now: str) -> kept.History:
+    """The node's history with a row of this sweep for each card, not yet judged.
+
+    All nodes of a batch are here before any of them is judged, so that each is held against all others.
+    """
+    own, before = histories.get(host) or kept.empty(host), kept.cards_of(histories)
+    rows = {}
+    for card in cards_of_answer(host, told, now):
+        _host, old = before.get(card.key, ("", None))
+        product = card.product._asdict() if card.product else None
+        rows[card.key] = {**kept.with_row(old, card.row, now), "now": product}
+    # What could not be measured must not cost the history of cards that were there.
+    return {**own, "cards": rows or own["cards"]}
+
+
 def judged(host: str, told: Told, histories: Mapping[str, kept.History], share: float, now: str) -> kept.History:
-    """The node's history with this sweep's row, verdict and findings. `share`: 0.1 for 10 %."""
-    answer, known = told.answer or {}, kept.cards_of(histories)
-    has_record = isinstance(answer.get("record"), dict)
-    cards = cards_now(host, answer, told.report, now) if has_record else []
+    """The node's history, which has this sweep's rows, with its verdict and findings. `share`: 0.1 for 10 %."""
+    own, known = histories[host], {key: card for key, (_host, card) in kept.cards_of(histories).items()}
     found = of_report(told.report) + [finding("sweep.failed", UNKNOWN, text) for text in told.troubles]
     found += of_burn_in(host, told, share)
-    before = {key: card for key, (_host, card) in known.items()}
-    rows = {card.key: kept.with_row(before.get(card.key), card.row, now) for card in cards}
-    medians = trend.fleet_medians({**before, **rows}.values())
+    cards, medians, rows = cards_of_answer(host, told, now), trend.fleet_medians(known.values()), dict(own["cards"])
     for card in cards:
-        wrong = of_product(card, cards, before)
+        wrong = of_product(card, cards, known)
         if card.product and not any(row["status"] == FAIL for row in wrong):
-            rows[card.key]["product"] = card.product._asdict()
+            rows[card.key] = {**rows[card.key], "product": card.product._asdict()}
         found += wrong + of_trend(card, rows[card.key], medians, share) + of_counters(card, rows[card.key])
-    own, told_now = histories.get(host) or kept.empty(host), verdict(found)
-    swept = now if rows and told_now != UNKNOWN else own["swept"]
-    # What could not be measured must not cost the history of cards that were there.
-    return {**own, "swept": swept, "verdict": told_now, "findings": found, "cards": rows or own["cards"]}
+    told_now = verdict(found)
+    swept = now if cards and told_now != UNKNOWN else own["swept"]
+    return {**own, "swept": swept, "verdict": told_now, "findings": found, "cards": rows}
+
+
+def cards_of_answer(host: str, told: Told, now: str) -> list[CardNow]:
+    answer = told.answer or {}
+    return cards_now(host, answer, told.report, now) if isinstance(answer.get("record"), dict) else []
 
 
 def of_report(report: Mapping[str, Any] | None) -> list[dict[str, str]]:
@@ -90,13 +105,12 @@ def of_burn_in(host: str, told: Told, share: float) -> list[dict[str, str]]:
     return [finding(row.id, UNKNOWN if row.id in DOUBT else row.status, row.text) for row in found]
 
 
-def of_product(card: CardNow, cards: Sequence[CardNow], before: Mapping[str, Any]) -> list[dict[str, str]]:
+def of_product(card: CardNow, cards: Sequence[CardNow], known: Mapping[str, Any]) -> list[dict[str, str]]:
     if card.product is None:
         return []
-    kept_ones = {key: kept_product(one) for key, one in before.items()}
-    others = {key: one for key, one in kept_ones.items() if one and key != card.key}
-    others |= {one.key: one.product for one in cards if one.product and one.key != card.key}
-    found = unlike(card.key, card.product, others, kept_ones.get(card.key), [one.key for one in cards])
+    others = {key: Product(**one["now"]) for key, one in known.items() if one["now"]}
+    right = known[card.key]["product"]
+    found = unlike(card.key, card.product, others, Product(**right) if right else None, [one.key for one in cards])
     return [finding("accept.product", status, f"{name_of(card)}: {text}", card.key) for status, text in found]
 
 

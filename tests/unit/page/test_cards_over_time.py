@@ -19,7 +19,7 @@ AT = [f"2026-11-{day:02}T10:00:00Z" for day in range(1, 7)]
 def history(host: str, key: str, values: list[float | None], *findings: tuple[str, str], name: str = "Z9") -> Any:
     card = {
         "name": name, "place": "0000:3b:00.0", "at": AT[: len(values)], "software": ["580"] * len(values),
-        "figures": {"copy_gb_s": values}, "counters": {}, "product": None,
+        "figures": {"copy_gb_s": values}, "counters": {}, "product": None, "now": None,
     }  # fmt: skip
     rows = [{"id": "sweep.x", "status": status, "text": text, "card": key} for status, text in findings]
     verdict = findings[0][0] if findings else "PASS"

@@ -17,6 +17,7 @@ def card(values: list[float | None], software: list[str] | None = None, name: st
     return {
         "name": name, "place": "0000:3b:00.0", "at": [f"2026-11-{day:02}T10:00:00Z" for day in range(1, count + 1)],
         "software": software or ["580"] * count, "figures": {"copy_gb_s": values}, "counters": {}, "product": None,
+        "now": None,
     }  # fmt: skip
 
 

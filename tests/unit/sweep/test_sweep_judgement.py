@@ -33,7 +33,8 @@ def report(verdict: str = "PASS", **gpu: Any) -> dict[str, Any]:
 
 def judged(told: Any, histories: dict[str, Any] | None = None, host: str = "n1", **more: Any) -> dict[str, Any]:
     whole = judge.Told(told, EXPECTED, more.get("report", report()), more.get("troubles", ()))
-    return judge.judged(host, whole, histories or {}, 0.1, NOW)
+    known = histories or {}
+    return judge.judged(host, whole, {**known, host: judge.with_rows(host, whole, known, NOW)}, 0.1, NOW)
 
 
 def fleet(count: int = 4, days: int = 1, **of: Any) -> dict[str, Any]:

@@ -77,9 +77,14 @@ EXAMPLES = r"""
 RETURN = r"""
 turns:
   description: Of each host, how many may be taken together with it (0 if it is not its turn), why not, and whether an
-    earlier sweep has left it out of service.
+    earlier sweep has left it out of service; then also why it is bad, if that sweep has found it so.
   returned: state is looked
   type: dict
+table:
+  description: The same for people, each reason once.
+  returned: state is looked
+  type: list
+  elements: str
 problems:
   description: Histories that could not be read.
   returned: state is looked

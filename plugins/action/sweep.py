@@ -56,23 +56,34 @@ class ActionModule(ActionBase):
 
     def _looked(self, _host: str, options: Mapping[str, Any]) -> dict[str, Any]:
         histories, problems = kept.read_all(options["folder"])
-        told, now = options["rules"], now_utc()
+        asked, now = options["rules"], now_utc()
         try:
-            hours = choose.hours_of(str(told["hours"]))
+            hours = choose.hours_of(str(asked["hours"]))
         except ValueError as error:
-            raise AnsibleActionFail(f"sweep_hours is {told['hours']!r}, {error}. [sweep.hours]") from error
-        seconds = (float(told["idle_minutes"]) * 60, float(told["interval_hours"]) * 3600)
-        rules = choose.Settings(int(told["share_percent"]), int(told["fleet"]), *seconds, hours)
+            raise AnsibleActionFail(
+                f"sweep_hours is {asked['hours']!r}, {error}. Correct it in the inventory or with -e. [sweep.hours]"
+            ) from error
+        seconds = (float(asked["idle_minutes"]) * 60, float(asked["interval_hours"]) * 3600)
+        rules = choose.Settings(int(asked["share_percent"]), int(asked["fleet"]), *seconds, hours)
+        elsewhere: list[str] = []
         if options["who"] is None:
             nodes = choose.slurm_looks(options["rows"], options["details"])
             unknown = choose.Look("its scheduler does not know it: set drain_node")
-            looks = {host: nodes.get(str(name), unknown) for host, name in options["names"].items()}
+            names = {host: str(name or host) for host, name in options["names"].items()}
+            looks = {host: nodes.get(name, unknown) for host, name in names.items()}
+            out = {name for name, look in nodes.items() if look.bad or look.taken}
+            elsewhere = sorted(out - set(names.values()))
         else:
             looks = self._looks_at_hosts(options, histories, now)
         for problem in problems:
             display.warning(problem)
-        turns = choose.turns(looks, histories, rules, time.time())
-        return {"turns": {host: turn._asdict() for host, turn in turns.items()}, "problems": problems}
+        turns = choose.turns(looks, histories, rules, time.time(), elsewhere)
+        told = {host: {**turn._asdict(), "bad": ""} for host, turn in turns.items()}
+        for host, history in histories.items():
+            # It was judged, and then its controller was killed: what is bad is not returned for that.
+            if host in told and told[host]["left"] and history["swept"] >= history["tried"]:
+                told[host]["bad"] = judge.reason(history)
+        return {"turns": told, "problems": problems, "table": choose.table(turns)}
 
     def _looks_at_hosts(
         self, options: Mapping[str, Any], histories: Mapping[str, kept.History], now: str

@@ -28,17 +28,33 @@ RULES = {
 }  # fmt: skip
 # As for the acceptance: a fifth of a core, in portions shorter than what is timed.
 PERIOD_US, QUOTA_US = 10_000, 2_000
-# At the end of torch's own first file. Its lowest bit is far below what the comparison with double precision sees.
+# Beside torch, whose own files a verification compares: once torch is imported, its products have one bit flipped. That
+# bit is the lowest, far below what the comparison with double precision sees.
 FLIPPING = """
+import importlib.util, sys
 
-_right_mm = mm
-def mm(left, right, *, out=None):
-    found = _right_mm(left, right, out=out)
-    if found.dtype == float32 and found.numel() > 1:
-        found.view(int32)[0, 0] ^= 1
-    return found
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec("torch")
+        load = spec.loader.exec_module
+        def exec_module(torch):
+            load(torch)
+            right = torch.mm
+            def mm(left, other, *, out=None):
+                found = right(left, other, out=out)
+                if out is not None and out.dtype == torch.float32:
+                    out.view(torch.int32)[0, 0] ^= 1
+                return found
+            torch.mm = mm
+        spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Finder())
 """
-TORCH = "/opt/gpuwright/venvs/current/lib/python3*/site-packages/torch/__init__.py"
+SITE = "/opt/gpuwright/venvs/current/lib/python3*/site-packages"
 WORDS = ["ansible-playbook", "-i", str(INVENTORY), "playbooks/sweep.yml", "-e"]
 
 
@@ -68,9 +84,9 @@ def test_bad_nodes_are_drained_a_lost_one_is_named_and_a_busy_one_is_untouched(
     assert {history(tmp_path, name)["verdict"] for name in NAMES} == {"PASS"}
     # The interval is not over: nobody is taken.
     within = sweep(sweep_interval_hours=1)
-    assert within.ended() == 0 and "is not taken: it was swept at" in " ".join(within.said.split()), within.said
+    assert within.ended() == 0 and "not taken, it was swept at" in " ".join(within.said.split()), within.said
     podman("update", "--cpu-period", str(PERIOD_US), "--cpu-quota", str(QUOTA_US), slurm.name(SLOW))
-    do(FLIPS, f"cat >> $(ls {TORCH}) <<'END'\n{FLIPPING}END")
+    do(FLIPS, f"cd {SITE} && echo 'import flips' > flips.pth && cat > flips.py <<'END'\n{FLIPPING}END")
     job = slurm.job(f"-w {BUSY} --gres=gpu:1", seconds=3600)
     slurm.until(lambda: slurm.job_state(job) == "RUNNING", "the job runs")
     run = sweep()
@@ -84,7 +100,7 @@ def test_bad_nodes_are_drained_a_lost_one_is_named_and_a_busy_one_is_untouched(
     assert slurm.reason(FLIPS).startswith(f"{BAD}accept.product: cpu ") and " in fp32 differs" in slurm.reason(FLIPS)
     assert {"drain" in slurm.state(name) for name in (SLOW, FLIPS)} == {True}
     assert run.table().get("lost") == LOST and f"{LOST} LOST" in said, said
-    assert slurm.job_state(job) == "RUNNING" and slurm.reason(BUSY) == "none" and f"{BUSY} is not taken: it is" in said
+    assert slurm.job_state(job) == "RUNNING" and slurm.reason(BUSY) == "none" and f"{BUSY}: not taken, it is" in said
     # What is bad stays so; the lost node answers again and is returned; the job goes on.
     podman("start", containers.container_name(FLEET, LOST))
     slurm.until(lambda: "*" not in slurm.state(LOST), "the node answers again", 120)

@@ -30,6 +30,9 @@ def measure_words(measure: str) -> tuple[str, str]:
     """(name, unit) of a measure of a card's history."""
     if measure.startswith("smoke_"):
         return f"smoke test in {measure.removeprefix('smoke_')}", "steps/s"
+    count, _x, name = measure.partition("x_")
+    if count.isdecimal() and name == "all_reduce":
+        return f"all-reduce over {count} devices", unit_of(name)
     return WORDS.get(measure, measure), unit_of(measure) if measure in WORDS else ""
 
 

@@ -25,7 +25,7 @@ COUNTERS = (
     ("health", "retired_pages_double_bit"),
     ("health", "pcie_replays"),
 )
-# It is one figure of the whole node, which the burn-in notes with its first card.
+# It is one figure of the whole node, which the burn-in notes with its first card; it depends on how many cards there are.
 OF_THE_NODE = "all_reduce"
 
 
@@ -47,7 +47,9 @@ def cards_now(host: str, answer: Answer, report: Mapping[str, Any] | None, now: 
     words = (f"torch {record.get('torch')}", f"CUDA {record.get('cuda')}", f"driver {told.get('driver')}")
     found = []
     for place, (key, device) in enumerate(zip(keys, devices, strict=True)):
-        figures = {each.measure: each.value for each in figures_of_device(device) if each.measure != OF_THE_NODE}
+        figures = {each.measure: each.value for each in figures_of_device(device)}
+        if OF_THE_NODE in figures:
+            figures[f"{len(devices)}x_{OF_THE_NODE}"] = figures.pop(OF_THE_NODE)
         figures |= smoke_speeds(report, str(device.get("device")), place)
         row = Row(
             str(device.get("name")),

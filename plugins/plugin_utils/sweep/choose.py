@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.plugin_utils.history.kept import History, epoch
+from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import fold_names, name_some
 
 # How others read that a node is with a sweep, and that one has found it bad. gpuwright-drains returns neither.
 TAKEN = "gpuwright: planned work: sweep ("
@@ -55,6 +56,14 @@ class Turn(NamedTuple):
     at_once: int
     why: str
     left: bool = False
+
+
+def table(turns: Mapping[str, Turn]) -> list[str]:
+    """Whose turn it is, and why not, each reason once with its nodes."""
+    found: dict[str, list[str]] = {}
+    for name, turn in turns.items():
+        found.setdefault("swept now" if turn.at_once else f"not taken, {turn.why}", []).append(name)
+    return [f"{name_some(fold_names(names), 60)}: {why}" for why, names in found.items()]
 
 
 def hours_of(text: str) -> tuple[int, int]:
@@ -115,9 +124,15 @@ def _seconds(stamp: str) -> float | None:
     return epoch(f"{stamp}Z") or None
 
 
-def turns(looks: Mapping[str, Look], histories: Mapping[str, History], rules: Settings, now: float) -> dict[str, Turn]:
-    """What becomes of each node now. The share counts what is out of service for a sweep already."""
-    out = [name for name, look in looks.items() if look.bad or look.taken]
+def turns(
+    looks: Mapping[str, Look],
+    histories: Mapping[str, History],
+    rules: Settings,
+    now: float,
+    elsewhere: Sequence[str] = (),
+) -> dict[str, Turn]:
+    """What becomes of each node now. The share counts what is out of service for a sweep already, also `elsewhere`."""
+    out = [*(name for name, look in looks.items() if look.bad or look.taken), *elsewhere]
     room = max(1, rules.fleet * rules.share // 100) - len(out)
     found: dict[str, Turn] = {}
     due: list[str] = []

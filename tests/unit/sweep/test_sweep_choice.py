@@ -90,6 +90,8 @@ def test_what_a_sweep_has_found_bad_counts_for_the_share() -> None:
     assert [one.at_once for one in turns(looks).values()] == [3, 3, 0]
     found = turns(looks, fleet=3)
     assert found["n1"].at_once == 0 and "as many nodes as sweep_share_percent allows" in found["n1"].why
+    found = choose.turns({"n1": IDLE}, {}, rules(fleet=20), NOW, ["n8", "n9"])
+    assert found["n1"].at_once == 0 and "n8, n9" in found["n1"].why, "outside of this run's limit"
     assert turns({"n1": IDLE}, fleet=1, share=1)["n1"].at_once == 1, "one at least"
 
 
@@ -127,3 +129,8 @@ def test_a_node_without_a_scheduler_is_idle_since_the_first_look_that_found_nobo
     assert busy.why == "in use: train-gan of alice" and choose.idle_since(busy, kept_since, now) == ""
     assert choose.host_look("", None, now, known=False).why == "it has not answered"
     assert turns({"n1": busy}, idle=0)["n1"].at_once == 0
+
+
+def test_the_table_has_each_reason_once_with_its_nodes() -> None:
+    found = turns({"n1": IDLE, "n2": IDLE, "n3": slurm("mixed"), "n4": slurm("mixed")})
+    assert choose.table(found) == ["n1, n2: swept now", "n3, n4: not taken, it is mixed"]

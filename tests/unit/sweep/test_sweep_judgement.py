@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept
+from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import measure_words
 from ansible_collections.gpuwright.node.plugins.plugin_utils.sweep import cards, judge
 from nodes_and_speeds import answer, device, look
 
@@ -145,6 +146,15 @@ def test_keys_are_serials_or_uuids_where_there_is_none_or_it_is_shared() -> None
     assert keys({"serial": "S1", "uuid": "U1"}, {"serial": "S1", "uuid": "U2"}) == ["U1", "U2"]
     assert keys({"serial": None, "uuid": "U1"}, {"serial": "0", "uuid": "U2"}) == ["U1", "U2"]
     assert keys({}, {}) == ["n1 cuda:0 0", "n1 cuda:1 1"]
+
+
+def test_all_reduce_is_compared_between_nodes_of_as_many_cards() -> None:
+    devices = [device(index=index, pci_id=f"0000:{index}:00.0") for index in range(2)]
+    devices[0]["series"] = {**devices[0]["series"], "all_reduce": [[1.0, 100.0]]}
+    two = judge.Told(answer(*devices), {"device": "cuda", "gpus": 2}, report())
+    cards_of = judge.with_rows("n1", two, {}, NOW)["cards"].values()
+    assert ["2x_all_reduce" in card["figures"] for card in cards_of] == [True, False]
+    assert measure_words("2x_all_reduce") == ("all-reduce over 2 devices", "GB/s")
 
 
 def test_a_reason_has_no_quote_and_no_sign_that_slurm_would_change() -> None:

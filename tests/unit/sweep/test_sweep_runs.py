@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept
 from sweep_site import TAKEN, SweepSite
+
+EARLIER, LATER = "2026-11-28T10:00:00Z", "2026-11-28T10:09:00Z"
 
 
 @pytest.fixture
@@ -27,6 +30,12 @@ def test_bad_nodes_stay_drained_all_others_are_returned_and_busy_ones_are_never_
     site.gpu_node("c1", state="allocated")
     site.gpu_node("c2", state="idle+drain", reason="bob: fan")
     site.gpu_node("c3", state="idle+drain", reason=TAKEN)
+    # Its controller was killed when it had been judged.
+    site.gpu_node("d1", state="idle+drain", reason=TAKEN)
+    finding = {"id": "gpu.heat", "status": "FAIL", "text": "95 C", "card": ""}
+    kept.write(
+        site.reports, {**kept.empty("d1"), "tried": EARLIER, "swept": LATER, "verdict": "FAIL", "findings": [finding]}
+    )
     # A job begins on it between the look and the drain; and somebody works on this one by ssh.
     site.gpu_node("c4")
     site.gpu_node("c5")
@@ -35,13 +44,14 @@ def test_bad_nodes_stay_drained_all_others_are_returned_and_busy_ones_are_never_
     done = site.sweep()
     assert done.returncode == 2, done.stdout
     text = told(done.stdout)
-    assert set(site.reasons()) == {"b1", "b2", "c2"}, done.stdout
+    assert set(site.reasons()) == {"b1", "b2", "c2", "d1"}, done.stdout
     assert site.reasons()["b2"] == "gpuwright: sweep: gpu.heat: 91 C" and site.reasons()["c2"] == "bob: fan"
+    assert site.reasons()["d1"] == "gpuwright: sweep: gpu.heat: 95 C"
     assert site.reasons()["b1"].startswith("gpuwright: sweep: accept.product: ") and "(bbbb, " in site.reasons()["b1"]
     assert "b3 could not be measured and was returned" in text and "[sweep.bad]" in text
-    assert "c1 is not taken: it is allocated" in text and "c4 is not idle any more" in text
+    assert "c1: not taken, it is allocated" in text and "c4 is not idle any more" in text
     touched = {words[0].partition("=")[2] for words in site.slurm.updates()}
-    assert touched == {"a1", "a2", "a3", "b1", "b2", "b3", "c3", "c4"}
+    assert touched == {"a1", "a2", "a3", "b1", "b2", "b3", "c3", "c4", "d1"}
     # c3 was left by a run that was killed: returned, and not swept in the same run.
     assert {host for host, what, _options in site.calls() if what == "node"} == {"a1", "a2", "a3", "b1", "b2", "b3"}
     assert site.left() == [] and site.history("a1")["verdict"] == "PASS" and site.history("b1")["verdict"] == "FAIL"
@@ -52,7 +62,7 @@ def test_bad_nodes_stay_drained_all_others_are_returned_and_busy_ones_are_never_
         site.slurm.node(name, "allocated")
     again = site.sweep()
     assert again.returncode == 0 and len(site.calls()) == calls, again.stdout
-    assert set(site.reasons()) == {"b1", "b2", "c2"} and "a sweep has found it bad" in told(again.stdout)
+    assert set(site.reasons()) == {"b1", "b2", "c2", "d1"} and "a sweep has found it bad" in told(again.stdout)
 
 
 def test_check_mode_says_whose_turn_it_is_and_touches_nothing(site: SweepSite) -> None:
@@ -61,7 +71,7 @@ def test_check_mode_says_whose_turn_it_is_and_touches_nothing(site: SweepSite) -
     site.gpu_node("a3", state="idle+drain", reason=TAKEN)
     done = site.sweep("--check")
     assert done.returncode == 0, done.stdout
-    assert "a1 is swept now" in told(done.stdout) and "a2 is not taken: it is mixed" in told(done.stdout)
+    assert "a1: swept now" in told(done.stdout) and "a2: not taken, it is mixed" in told(done.stdout)
     assert site.slurm.updates() == [] and site.calls() == [] and not (site.reports / "history").exists()
 
 

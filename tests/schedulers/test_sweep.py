@@ -21,13 +21,13 @@ from nodes import FLEET, INVENTORY, NAMES, Nodes, Running, containers, do
 SLOW, FLIPS, LOST, BUSY = NAMES
 TAKEN = "gpuwright: planned work: sweep (gpuwright)"
 BAD = "gpuwright: sweep: "
-# Four nodes share the cores of one machine, and some are 30 % slower by chance.
+# Four nodes share the cores of one machine, and some are 40 % slower by chance.
 RULES = {
     "drain_by": "slurm", "sweep_share_percent": 100, "sweep_idle_minutes": 0, "sweep_interval_hours": 0,
-    "sweep_minutes": 1, "sweep_slower_percent": 60,
+    "sweep_minutes": 1, "sweep_slower_percent": 80,
 }  # fmt: skip
-# As for the acceptance: a fifth of a core, in portions shorter than what is timed.
-PERIOD_US, QUOTA_US = 10_000, 2_000
+# As for the acceptance: a part of a core, in portions shorter than what is timed.
+PERIOD_US, QUOTA_US = 10_000, 1_500
 # Beside torch, whose own files a verification compares: once torch is imported, its products have one bit flipped. That
 # bit is the lowest, far below what the comparison with double precision sees.
 FLIPPING = """
@@ -89,7 +89,7 @@ def test_bad_nodes_are_drained_a_lost_one_is_named_and_a_busy_one_is_untouched(
     do(FLIPS, f"cd {SITE} && echo 'import flips' > flips.pth && cat > flips.py <<'END'\n{FLIPPING}END")
     job = slurm.job(f"-w {BUSY} --gres=gpu:1", seconds=3600)
     slurm.until(lambda: slurm.job_state(job) == "RUNNING", "the job runs")
-    run = sweep()
+    run = sweep(sweep_slower_percent=45)
     run.until(lambda: burning(LOST), "the cards of the node are loaded")
     assert slurm.reason(LOST) == TAKEN
     podman("stop", "--time", "0", containers.container_name(FLEET, LOST))

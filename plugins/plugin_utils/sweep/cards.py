@@ -25,7 +25,7 @@ COUNTERS = (
     ("health", "retired_pages_double_bit"),
     ("health", "pcie_replays"),
 )
-# It is one figure of the whole node, which the burn-in notes with its first card; it depends on how many cards there are.
+# It is one figure of the whole node, which the burn-in notes with its first card, and depends on the number of cards.
 OF_THE_NODE = "all_reduce"
 
 

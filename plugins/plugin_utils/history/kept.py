@@ -24,7 +24,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.written.state_
 FOLDER = "history"
 SCHEMA = 1
 # Rows of a card: the first ones are what it was when it was new, and stay; of the others, the oldest goes.
-FIRST_ROWS, MOST_ROWS = 5, 30
+FIRST_ROWS, MOST_ROWS = 5, 20
 NUMBERS = {str: [(float, None)]}
 PRODUCT = {"kind": str, "bits": {str: str}, "at": str}
 # product: the last one that was right; now: that of the last sweep.

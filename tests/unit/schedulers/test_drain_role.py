@@ -160,6 +160,39 @@ def test_after_the_deadline_an_administrators_drain_stays(site: Site) -> None:
     assert "It stays drained by somebody else" in site.text and site.slurm.updates() == []
 
 
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [("allocated", "none"), ("idle+planned", "none"), ("idle*", "none"), ("idle+drain", "bob: fan"),
+     ("idle+drain", CHECK), ("idle+drain", PLANNED)],
+)  # fmt: skip
+def test_only_an_idle_node_is_taken_where_that_is_asked_for(site: Site, state: str, reason: str) -> None:
+    site.slurm.node("n1", state, reason, since=time.time())
+    site.slurm.change(jobs={"n1": ["7 of bob (RUNNING)"]})
+    assert site.play("drain", drain_by="slurm", drain_only_idle=True) == 0, site.log
+    assert site.slurm.updates() == [] and site.changed == 0 and not site.results[0]["own"]
+
+
+def test_an_idle_node_on_which_a_job_begins_meanwhile_is_given_back_at_once(site: Site) -> None:
+    site.slurm.change(jobs={"n1": ["7 of bob (CONFIGURING)"]})
+    begun = time.monotonic()
+    assert site.play("drain", drain_by="slurm", drain_only_idle=True, drain_wait_seconds=3600) == 0, site.log
+    assert time.monotonic() - begun < 60 and [words[1] for words in site.slurm.updates()] == [
+        "State=DRAIN",
+        "State=RESUME",
+    ]
+    assert not site.results[0]["own"] and not site.results[0]["drained"] and site.slurm.drained() == []
+
+
+def test_a_node_that_is_found_bad_is_kept_and_returned_by_no_run(site: Site) -> None:
+    words = {"drain_by": "slurm", "drain_only_idle": True, "drain_finding": "sweep: accept.product: other bits"}
+    assert site.play("drain", "keep", "keep", "return", **words) == 0, site.log
+    assert site.slurm.get("n1")["reason"] == "gpuwright: sweep: accept.product: other bits"
+    assert site.slurm.drained() == ["n1"] and len(site.slurm.updates()) == 2
+    # What somebody else has drained meanwhile keeps that reason.
+    site.slurm.node("n1", "idle+drain", "bob: fan", since=time.time())
+    assert site.play("drain", "keep", **words) == 0 and site.slurm.get("n1")["reason"] == "bob: fan", site.log
+
+
 def test_a_controller_that_does_not_answer_is_no_empty_node(site: Site) -> None:
     site.slurm.change(refuses="Unable to contact slurm controller (connect failure)")
     assert site.play("drain", drain_by="slurm") == 2

@@ -54,7 +54,7 @@ def test_the_first_days_stay_and_the_rest_is_rotated() -> None:
         row = ROW._replace(figures={"copy_gb_s": float(number)} | ({"h2d_gb_s": 1.0} if number == 60 else {}))
         found = kept.with_row(found, row, f"{number}")
     assert found is not None
-    assert found["figures"]["copy_gb_s"] == [1.0, 2.0, 3.0, 4.0, 5.0, *map(float, range(75, 100))]
+    assert found["figures"]["copy_gb_s"] == [1.0, 2.0, 3.0, 4.0, 5.0, *map(float, range(85, 100))]
     assert len(found["at"]) == kept.MOST_ROWS == len(found["software"]) and list(found["figures"]) == ["copy_gb_s"]
     assert len(json.dumps(found)) < 3000
 

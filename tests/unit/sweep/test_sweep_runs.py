@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept
+from ansible_collections.gpuwright.node.plugins.plugin_utils.sweep import choose
+from conftest import REPOSITORY
 from sweep_site import TAKEN, SweepSite
 
 EARLIER, LATER = "2026-11-28T10:00:00Z", "2026-11-28T10:09:00Z"
@@ -100,3 +103,21 @@ def test_bad_input_gets_one_clear_error(site: SweepSite, variables: dict, words:
     done = site.sweep(**variables)
     assert done.returncode == 2 and words in told(done.stdout), done.stdout
     assert site.slurm.updates() == [] and site.calls() == []
+
+
+def test_the_timer_starts_a_playbook_that_is_there() -> None:
+    folder = REPOSITORY / "deploy/slurm"
+    unit = (folder / "gpuwright-sweep.service").read_text()
+    (command,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+    assert (REPOSITORY / command.split()[1]).is_file() and command.endswith("-e drain_by=slurm")
+    # One run at a time: systemd starts no second one of a service that is at work.
+    assert "Type=oneshot\n" in unit and "OnUnitInactiveSec=" in (folder / "gpuwright-sweep.timer").read_text()
+
+
+def test_a_passing_check_does_not_return_what_a_sweep_keeps() -> None:
+    """gpuwright-drains returns a check's drain when the quick checks pass, which see neither bits nor speeds."""
+    program = (REPOSITORY / "deploy/slurm/gpuwright-drains").read_text()
+    (pattern,) = re.findall(r'^OWN_REASON = re.compile\(r"(.*)"\)$', program, re.MULTILINE)
+    assert re.match(pattern, "gpuwright: kernel.xid: Run: reboot")
+    for reason in (f"{choose.BAD}accept.product: other bits", f"{choose.BAD}gpu.ecc: 3 errors", TAKEN):
+        assert not re.match(pattern, reason) and reason.startswith((choose.BAD, choose.TAKEN))

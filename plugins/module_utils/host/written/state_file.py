@@ -99,9 +99,13 @@ def _wrong(value: Any, form: Any, place: str, depth: int) -> Any:
     if depth > MOST_DEPTH:
         return place, f"more than {MOST_DEPTH} levels"
     if isinstance(form, tuple):
-        found = [_wrong(value, one, place, depth) for one in form]
+        found = []
+        for one in form:
+            found.append(_wrong(value, one, place, depth))
+            if found[-1] is None:
+                return None
         # The farthest way is what was meant.
-        return None if None in found else max(found, key=lambda one: len(one[0]))
+        return max(found, key=lambda one: len(one[0]))
     if form is ANY:
         form = _any_of(value)
     if isinstance(form, dict) and isinstance(value, dict):
@@ -109,10 +113,18 @@ def _wrong(value: Any, form: Any, place: str, depth: int) -> Any:
     if isinstance(form, list) and isinstance(value, list):
         if len(form) > 1 and len(value) != len(form):
             return place, f"{len(value)} values; expected {len(form)}"
+        # Long columns of numbers and texts are most of what some files hold.
+        if len(form) == 1 and all(_plain(one, form[0]) for one in value):
+            return None
         forms = form if len(form) > 1 else form * len(value)
         rows = (_wrong(one, forms[at], f"{place}[{at}]", depth + 1) for at, one in enumerate(value))
         return next((row for row in rows if row is not None), None)
     return None if _is(value, form) else (place, f"{_shown(value)}; expected {_words(form)}")
+
+
+def _plain(value: Any, form: Any) -> bool:
+    """Whether the value has one of these forms and is no record or list; False where that takes a longer look."""
+    return any(_is(value, one) for one in form) if isinstance(form, tuple) else _is(value, form)
 
 
 def _any_of(value: Any) -> Any:
@@ -152,8 +164,17 @@ def _is(value: Any, form: Any) -> bool:
         # What no file name and no argument of a program can hold; and what cannot be written again.
         if not isinstance(value, str) or "\0" in value:
             return False
-        return form is NAME or not any("\ud800" <= char <= "\udfff" for char in value)
+        return form is NAME or _is_unicode(value)
     return False
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it has no half of a surrogate pair, which stands for a byte that is no UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _shown(value: Any) -> str:

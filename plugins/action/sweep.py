@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.module_utils.host.written.state_file import Damaged
+from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import FAIL
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import now_utc
 from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.figures import answer_in
 from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept
@@ -55,7 +57,8 @@ class ActionModule(ActionBase):
             ) from error
 
     def _looked(self, _host: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        histories, problems = kept.read_all(options["folder"])
+        writes = not self._task.check_mode
+        histories, problems = kept.read_all(options["folder"], begins=writes)
         asked, now = options["rules"], now_utc()
         try:
             hours = choose.hours_of(str(asked["hours"]))
@@ -75,15 +78,23 @@ class ActionModule(ActionBase):
             elsewhere = sorted(out - set(names.values()))
         else:
             looks = self._looks_at_hosts(options, histories, now)
-        for problem in problems:
+        for host, problem in problems.items():
             display.warning(problem)
+            if host in looks and writes and kept.path_of(options["folder"], host).exists():
+                # It could neither be read nor set aside, and is not overwritten.
+                looks[host] = choose.Look(problem)
         turns = choose.turns(looks, histories, rules, time.time(), elsewhere)
         told = {host: {**turn._asdict(), "bad": ""} for host, turn in turns.items()}
         for host, history in histories.items():
+            if host not in told or history["verdict"] != FAIL:
+                continue
             # It was judged, and then its controller was killed: what is bad is not returned for that.
-            if host in told and told[host]["left"] and history["swept"] >= history["tried"]:
+            if told[host]["left"] and history["swept"] >= history["tried"]:
                 told[host]["bad"] = judge.reason(history)
-        return {"turns": told, "problems": problems, "table": choose.table(turns)}
+            # Somebody has returned it since: the old verdict must not be taken for that of the sweep that begins.
+            if told[host]["at_once"] and writes:
+                kept.write(options["folder"], {**history, "verdict": ""})
+        return {"turns": told, "problems": list(problems.values()), "table": choose.table(turns)}
 
     def _looks_at_hosts(
         self, options: Mapping[str, Any], histories: Mapping[str, kept.History], now: str
@@ -107,10 +118,11 @@ class ActionModule(ActionBase):
     def _told(self, host: str, options: Mapping[str, Any]) -> dict[str, Any]:
         folder = options["folder"]
         histories, _problems = kept.read_all(folder)
-        began = (histories.get(host) or kept.empty(host))["tried"]
+        began = kept.epoch((histories.get(host) or kept.empty(host))["tried"])
         report, _before, _problem = read_host(folder, host)
-        # An older one is of another verification: this one has left none.
-        fresh = report if report is not None and report["time"] >= began else None
+        # An older one is of another verification: this one has left none. By this controller's clock, not the node's.
+        written = Path(folder, f"{host}.json").stat().st_mtime if report else 0.0
+        fresh = report if written >= began else None
         told = judge.Told(
             answer_in(options["answer"]), options["expected"], fresh, [] if fresh else options["troubles"]
         )

@@ -28,8 +28,8 @@ RULES = {
 }  # fmt: skip
 # As for the acceptance: a part of a core, in portions shorter than what is timed.
 PERIOD_US, QUOTA_US = 10_000, 1_500
-# Beside torch, whose own files a verification compares: once torch is imported, its products have one bit flipped. That
-# bit is the lowest, far below what the comparison with double precision sees.
+# In the system's Python, since a verification compares all files of the environment: once torch is imported, products
+# have one bit flipped. That bit is the lowest, far below what the comparison with double precision sees.
 FLIPPING = """
 import importlib.util, sys
 
@@ -54,7 +54,7 @@ class Finder:
 
 sys.meta_path.insert(0, Finder())
 """
-SITE = "/opt/gpuwright/venvs/current/lib/python3*/site-packages"
+SITE = "/usr/lib/python3.11/sitecustomize.py"
 WORDS = ["ansible-playbook", "-i", str(INVENTORY), "playbooks/sweep.yml", "-e"]
 
 
@@ -86,7 +86,7 @@ def test_bad_nodes_are_drained_a_lost_one_is_named_and_a_busy_one_is_untouched(
     within = sweep(sweep_interval_hours=1)
     assert within.ended() == 0 and "not taken, it was swept at" in " ".join(within.said.split()), within.said
     podman("update", "--cpu-period", str(PERIOD_US), "--cpu-quota", str(QUOTA_US), slurm.name(SLOW))
-    do(FLIPS, f"cd {SITE} && echo 'import flips' > flips.pth && cat > flips.py <<'END'\n{FLIPPING}END")
+    do(FLIPS, f"cat >> {SITE} <<'END'\n{FLIPPING}END")
     job = slurm.job(f"-w {BUSY} --gres=gpu:1", seconds=3600)
     slurm.until(lambda: slurm.job_state(job) == "RUNNING", "the job runs")
     run = sweep(sweep_slower_percent=45)

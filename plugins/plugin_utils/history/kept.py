@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.aside import begin_anew
 from ansible_collections.gpuwright.node.plugins.module_utils.host.written.state_file import (
     ANY,
     NAME,
@@ -61,10 +62,10 @@ def path_of(folder: str | Path, host: str) -> Path:
     return Path(folder, FOLDER, f"{host}.json")
 
 
-def read(folder: str | Path, host: str) -> tuple[History, str]:
+def read(folder: str | Path, host: str, begins: bool = False) -> tuple[History, str]:
     """The node's history, an empty one where there is none, and why it could not be read, "" if it could.
 
-    A damaged history costs the history only: the next sweep begins a new one.
+    begins  for a run that writes: a damaged history is set aside, and costs the history only
     """
     path = path_of(folder, host)
     try:
@@ -73,24 +74,34 @@ def read(folder: str | Path, host: str) -> tuple[History, str]:
             columns = [card["software"], *card["figures"].values(), *card["counters"].values()]
             if any(len(column) != len(card["at"]) for column in columns):
                 raise Damaged(str(path), f"cards.{key}", "its columns differ in length")
+        return found or empty(host), ""
     except Damaged as error:
-        return empty(host), f"{error}: a new history begins with the next sweep [sweep.history]"
+        # A later version's file is whole.
+        if begins and error.place != "schema":
+            return empty(host), f"{_begin_anew(path, error)} [sweep.history]"
+        return empty(host), f"{error} [sweep.history]"
     except OSError as error:
         return empty(host), f"{path} cannot be read ({error.strerror or error}) [sweep.history]"
-    return found or empty(host), ""
 
 
-def read_all(folder: str | Path) -> tuple[dict[str, History], list[str]]:
-    """The histories of all nodes that have one, by node, and what could not be read."""
-    found, problems = {}, []
+def _begin_anew(path: Path, error: Damaged) -> str:
+    try:
+        return begin_anew(str(path), error, "what the cards of this node have shown")
+    except OSError as why:
+        return f"{error}, and it cannot be set aside ({why})"
+
+
+def read_all(folder: str | Path, begins: bool = False) -> tuple[dict[str, History], dict[str, str]]:
+    """The histories of all nodes that have one, and what could not be read, both by node."""
+    found, problems = {}, {}
     try:
         names = sorted(path.stem for path in Path(folder, FOLDER).iterdir() if path.suffix == ".json")
     except FileNotFoundError:
         names = []
     for name in names:
-        history, problem = read(folder, name)
-        found[name] = history
-        problems += [problem] if problem else []
+        found[name], problem = read(folder, name, begins)
+        if problem:
+            problems[name] = problem
     return found, problems
 
 

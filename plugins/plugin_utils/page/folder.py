@@ -116,7 +116,7 @@ def pages(folder: str | Path, names: Sequence[str], now: str) -> Iterator[tuple[
         path = f"{HOSTS}/{files[name]}"
         yield path, host_page(name, report, before, problem, of_host.get(name, []))
         rows.append(host_row(name, path, report, before, problem))
-    yield INDEX, index_page(rows, now, lines, problems)
+    yield INDEX, index_page(rows, now, lines, list(problems.values()))
     if lines:
         yield METRICS, card_metrics(histories, lines)
 

@@ -72,7 +72,7 @@ def judged(host: str, told: Told, histories: Mapping[str, kept.History], share: 
             rows[card.key] = {**rows[card.key], "product": card.product._asdict()}
         found += wrong + of_trend(card, rows[card.key], medians, share) + of_counters(card, rows[card.key])
     told_now = verdict(found)
-    swept = now if cards and told_now != UNKNOWN else own["swept"]
+    swept = now if told_now == FAIL or (cards and told_now != UNKNOWN) else own["swept"]
     return {**own, "swept": swept, "verdict": told_now, "findings": found, "cards": rows}
 
 

@@ -24,8 +24,8 @@ def card(values: list[float | None], software: list[str] | None = None, name: st
 def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     history = {**kept.empty("n1"), "cards": {"S1": kept.with_row(None, ROW, "2026-11-01T10:00:00Z")}}
     kept.write(tmp_path, history)
-    assert kept.read(tmp_path, "n1") == (history, "") and kept.read_all(tmp_path) == ({"n1": history}, [])
-    assert kept.read(tmp_path, "n2") == (kept.empty("n2"), "") and kept.read_all(tmp_path / "no") == ({}, [])
+    assert kept.read(tmp_path, "n1") == (history, "") and kept.read_all(tmp_path) == ({"n1": history}, {})
+    assert kept.read(tmp_path, "n2") == (kept.empty("n2"), "") and kept.read_all(tmp_path / "no") == ({}, {})
     assert [path.name for path in (tmp_path / "history").iterdir()] == ["n1.json"]
 
 
@@ -33,7 +33,7 @@ def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     "damage",
     [lambda text: text[:-9], lambda text: "", lambda text: "[]", lambda text: text.replace('"at":', '"when":'),
      lambda text: text.replace("700.0", "NaN"), lambda text: text.replace("[700.0]", "[700.0, 1.0]"),
-     lambda text: text.replace('"schema":1', '"schema":2')],
+     lambda text: text.replace('"S1":', '"S1":[],"x":')],
 )  # fmt: skip
 def test_a_damaged_history_costs_the_history_only_and_is_said(tmp_path: Path, damage: Any) -> None:
     kept.write(tmp_path, {**kept.empty("n1"), "cards": {"S1": kept.with_row(None, ROW, "2026-11-01T10:00:00Z")}})
@@ -41,11 +41,24 @@ def test_a_damaged_history_costs_the_history_only_and_is_said(tmp_path: Path, da
     path = kept.path_of(tmp_path, "n1")
     assert path.read_text() != damage(path.read_text())
     path.write_text(damage(path.read_text()))
+    damaged = path.read_text()
     found, problems = kept.read_all(tmp_path)
     assert found["n1"] == kept.empty("n1") and "n2" in found
-    assert len(problems) == 1 and "n1.json is damaged" in problems[0] and problems[0].endswith("[sweep.history]")
+    assert list(problems) == ["n1"] and "n1.json is damaged" in problems["n1"]
+    assert path.read_text() == damaged, "whoever only reads changes nothing"
+    _found, problems = kept.read_all(tmp_path, begins=True)
+    assert "It was set aside as n1.json.damaged-" in problems["n1"] and problems["n1"].endswith("[sweep.history]")
+    (aside,) = path.parent.glob("*.damaged-*")
+    assert aside.read_text() == damaged and kept.read_all(tmp_path)[1] == {}
     kept.write(tmp_path, kept.empty("n1"))
     assert kept.read(tmp_path, "n1")[1] == ""
+
+
+def test_the_history_of_a_later_version_is_not_touched(tmp_path: Path) -> None:
+    kept.write(tmp_path, kept.empty("n1"))
+    path = kept.path_of(tmp_path, "n1")
+    path.write_text(path.read_text().replace('"schema":1', '"schema":2'))
+    assert kept.read(tmp_path, "n1", begins=True)[1] and '"schema":2' in path.read_text()
 
 
 def test_the_first_days_stay_and_the_rest_is_rotated() -> None:

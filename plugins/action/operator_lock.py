@@ -155,6 +155,8 @@ class ActionModule(ActionBase):
                     display.display(f"  {host}: {step.wait}; waiting for them to end")
                 said = step.wait
                 time.sleep(ASK_AGAIN_S)
+                # What was at work on the host may have ended meanwhile, and nobody takes its answer.
+                runs.end_unheard()
             answer = self._ask(claim, "taken", step, task_vars)
         if answer.get("held") and answer.get("before"):
             how = "lock taken over from" if options["takeover"] else "the last run ended without releasing it:"

@@ -132,13 +132,16 @@ def leftovers() -> list[tuple[str, list[int]]]:
 def end_unheard() -> None:
     """End workers of killed runs that have done their task and wait for their main process to take the answer.
 
-    A worker has both ends of the pipe to it, so that an answer longer than the pipe keeps it for ever (pipe(7)). One
-    that still talks to a node has a program for that, such as ssh.
+    A worker has both ends of the pipe to it, so that an answer longer than the pipe keeps it for ever (pipe(7)), and
+    the next one, which waits for its turn to answer (futex(2)), too. One that still talks to a node has a program for that,
+    such as ssh; one that waits for a thread of its own has two.
     """
     for _run, pids in leftovers():
         for pid in pids:
-            writes = _read(f"/proc/{pid}/wchan").endswith("pipe_write")
-            if writes and not _read(f"/proc/{pid}/task/{pid}/children"):
+            waits = _read(f"/proc/{pid}/wchan")
+            alone = [one.name for one in Path(f"/proc/{pid}").glob("task/*")] == [str(pid)]
+            answers = waits.endswith("pipe_write") or (alone and waits.startswith("futex_"))
+            if answers and not _read(f"/proc/{pid}/task/{pid}/children"):
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
 

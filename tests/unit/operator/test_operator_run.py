@@ -47,6 +47,9 @@ def record(**changes: object) -> dict:
 
 # What a worker does: the main process has forked it, so that both have both ends of every pipe.
 ANSWERS = "reader, writer = os.pipe(); os.write(writer, bytes(1 << 20))"
+# One worker at a time answers; one that was ended in its answer never makes way for the next.
+WAITS = "import multiprocessing; turn = multiprocessing.Lock(); turn.acquire(); turn.acquire()"
+JOINS = "import threading; thread = threading.Thread(target=time.sleep, args=(300,)); thread.start(); thread.join()"
 TALKS = "program = subprocess.Popen(['sleep', '300'], stdin=subprocess.PIPE); program.stdin.write(bytes(1 << 20))"
 
 
@@ -97,7 +100,9 @@ def test_workers_of_a_killed_run_are_left_until_they_end(killed_run: dict, stopp
     assert f"pid {killed_run['pid']}" not in dict(runs.leftovers())
 
 
-@pytest.mark.parametrize("killed_run", [ANSWERS], indirect=True, ids=["its answer is longer than the pipe"])
+@pytest.mark.parametrize(
+    "killed_run", [ANSWERS, WAITS], indirect=True, ids=["its answer is longer than the pipe", "it waits for its turn"]
+)
 def test_a_worker_whose_answer_nobody_takes_is_ended(killed_run: dict) -> None:
     """It has both ends of the pipe, so it would write for ever, and every later run waited for it."""
 
@@ -108,7 +113,9 @@ def test_a_worker_whose_answer_nobody_takes_is_ended(killed_run: dict) -> None:
     assert eventually(ended)
 
 
-@pytest.mark.parametrize("killed_run", ["", TALKS], indirect=True, ids=["it works", "it talks to a node"])
+@pytest.mark.parametrize(
+    "killed_run", ["", TALKS, JOINS], indirect=True, ids=["it works", "it talks to a node", "it waits for a thread"]
+)
 def test_a_worker_that_is_not_done_goes_on(killed_run: dict) -> None:
     time.sleep(0.5)
     for _look in range(3):

@@ -133,8 +133,8 @@ def end_unheard() -> None:
     """End workers of killed runs that have done their task and wait for their main process to take the answer.
 
     A worker has both ends of the pipe to it, so that an answer longer than the pipe keeps it for ever (pipe(7)), and
-    the next one, which waits for its turn to answer (futex(2)), too. One that still talks to a node has a program for that,
-    such as ssh; one that waits for a thread of its own has two.
+    the next one, which waits for its turn to answer (futex(2)), too. One that still talks to a node has a program for
+    that, such as ssh; one that waits for a thread of its own has two.
     """
     for _run, pids in leftovers():
         for pid in pids:

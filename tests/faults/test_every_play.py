@@ -31,6 +31,7 @@ PLAYS: dict[str, dict[str, Any]] = {
     "sbom": {},
     "scan": {},
     "site": {},
+    "sweep": {"sweep_idle_minutes": 0, "sweep_interval_hours": 0, "sweep_minutes": 1, "sweep_slower_percent": 80},
     "system": {},
     "upgrade": {"gpuwright_rollout_again": True},
     "verify": {},

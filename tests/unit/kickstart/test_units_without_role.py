@@ -26,6 +26,15 @@ def test_the_service_of_the_controller_has_what_the_page_says() -> None:
     assert lines_of(text, "StateDirectory") == ["gpuwright-drains"] and "`/var/lib/gpuwright-drains`" in row
 
 
+def test_the_service_that_sweeps_has_what_the_page_says() -> None:
+    (row,) = [line for line in PAGE.splitlines() if line.startswith("| `gpuwright-sweep`")]
+    text = (REPOSITORY / "deploy/slurm/gpuwright-sweep.service").read_text()
+    others = (*OTHERS, "User=", "WorkingDirectory=", "#")
+    found = [line for line in text.split("[Service]\n")[1].splitlines() if line and not line.startswith(others)]
+    assert sorted(re.findall(r"`(\w+=\w+)`", row)) == sorted(found) and found
+    assert lines_of(text, "User") == ["gpuwright"] and "| `gpuwright`, a user of the site |" in row
+
+
 def test_the_units_of_a_new_node_do_what_the_page_says() -> None:
     pull = units("rhel-8.8", "pull")["gpuwright-first-boot.service"]
     # Commands after a success alone; systemd runs those of ExecStopPost= after a failure, too.

@@ -26,7 +26,7 @@ Chromium = importlib.import_module("chromium").Chromium
 
 HOSTS, RUNS = 1000, 9
 # What sweeps add: nodes, cards of each, sweeps of each card; both ways in turn, so many times.
-SWEPT, CARDS, SWEEPS, TURNS = 500, 8, 20, 3
+SWEPT, CARDS, SWEEPS, TURNS = 500, 8, 20, 1
 FORMATS = ("fp16", "bf16", "tf32", "fp32")
 OUT = REPOSITORY / "docs/benchmarks"
 TEXT = """\
@@ -48,7 +48,7 @@ Written by `make bench-page`; do not edit. {hosts} made-up hosts with every part
 ## With the history of sweeps
 
 The same for {swept} hosts, without a history and with one of {cards} cards for each and {sweeps} sweeps of each card
-([sweep.md](../sweep.md)): both in turn, medians of {turns} times. Seconds are those of the
+([sweep.md](../sweep.md)): both in turn, {turns} time. Seconds are those of the
 processor, as other work kept the cores busy.
 
 | | without | with | more |

@@ -39,10 +39,13 @@ def last(card: Card, measure: str) -> float | None:
 
 def since_its_first_days(card: Card, measure: str) -> Drop | None:
     """Against the median of its first days with the same software; None where there are too few."""
-    software, column = card["software"], card["figures"].get(measure) or []
-    alike = [value for value, words in zip(column, software, strict=True) if words == software[-1]]
-    values = [float(value) for value in alike if value is not None]
-    if last(card, measure) is None or len(values) <= LEAST_DAYS:
+    software, column = card["software"], card["figures"].get(measure) or [None]
+    if column[-1] is None or len(column) <= LEAST_DAYS:
+        return None
+    if software.count(software[-1]) < len(software):
+        column = [value for value, words in zip(column, software, strict=True) if words == software[-1]]
+    values = [value for value in column if value is not None]
+    if len(values) <= LEAST_DAYS:
         return None
     first = values[: min(FIRST_ROWS, len(values) - 1)]
     usual = statistics.median(first)

@@ -70,20 +70,13 @@ def points(column: list[float | None]) -> str:
 
 
 def card_metrics(histories: Mapping[str, kept.History], lines: list[CardLine]) -> str:
-    """The text for Prometheus: each measure of each card at its last sweep, how far it has dropped, each verdict."""
-    values: list[Sample] = []
-    for key, (host, card) in sorted(kept.cards_of(histories).items()):
-        for measure in card["figures"]:
-            value = trend.last(card, measure)
-            if value is not None:
-                values.append(({"card": key, "host": host, "measure": measure}, value))
+    """The text for Prometheus: how far each card has dropped, each node's verdict and when it was swept."""
     below: list[Sample] = [(_labels(line), round(line.below, 4)) for line in sorted(lines)]
     swept = [(host, history) for host, history in sorted(histories.items()) if history["swept"]]
     verdicts: list[Sample] = [({"host": host}, STATUS_VALUE.get(one["verdict"], -1)) for host, one in swept]
     times: list[Sample] = [({"host": host}, int(kept.epoch(one["swept"]))) for host, one in swept]
     return text_of(
         [
-            Family("gpuwright_sweep_measure", GAUGE, "What the last sweep has measured of a card.", values),
             Family("gpuwright_sweep_below_ratio", GAUGE, "How far its worst measure is below what is usual.", below),
             Family("gpuwright_sweep_verdict", GAUGE, "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN.", verdicts),
             Family("gpuwright_sweep_timestamp_seconds", GAUGE, "When the node was swept.", times),

@@ -77,3 +77,22 @@ def test_a_pipe_or_a_folder_in_its_place_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(Damaged, match="no regular file"):
         read_state(str(tmp_path / "pipe"), FORM)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 2.0**63, True, "1", [1.0], {}])
+def test_a_column_of_numbers_has_no_other_value_in_it(value):
+    for place in range(3):
+        column = [1.0, None, 2]
+        column[place] = value
+        with pytest.raises(Damaged):
+            check(column, [(float, None)], "x")
+    check([1.0, None, 2, 0, -3.5], [(float, None)], "x")
+    check([None], [(float, None)], "x")
+
+
+@pytest.mark.parametrize("value", ["\0", "\udc80", None, 1])
+def test_a_column_of_texts_has_no_other_value_in_it(value):
+    with pytest.raises(Damaged):
+        check(["a", value, "b"], [str], "x")
+    check(["a", "", "ü"], [str], "x")
+    check([], [str], "x")

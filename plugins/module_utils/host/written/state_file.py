@@ -18,7 +18,7 @@ has the form. A form is written as its JSON looks:
 import json
 import os
 import stat
-from typing import Any, Mapping, Optional
+from typing import Any, List, Mapping, Optional
 
 from ..whole_file import write_whole
 from .owning import Owner, make_folders
@@ -114,7 +114,7 @@ def _wrong(value: Any, form: Any, place: str, depth: int) -> Any:
         if len(form) > 1 and len(value) != len(form):
             return place, f"{len(value)} values; expected {len(form)}"
         # Long columns of numbers and texts are most of what some files hold.
-        if len(form) == 1 and all(_plain(one, form[0]) for one in value):
+        if len(form) == 1 and _is_column(value, form[0]):
             return None
         forms = form if len(form) > 1 else form * len(value)
         rows = (_wrong(one, forms[at], f"{place}[{at}]", depth + 1) for at, one in enumerate(value))
@@ -122,9 +122,15 @@ def _wrong(value: Any, form: Any, place: str, depth: int) -> Any:
     return None if _is(value, form) else (place, f"{_shown(value)}; expected {_words(form)}")
 
 
-def _plain(value: Any, form: Any) -> bool:
-    """Whether the value has one of these forms and is no record or list; False where that takes a longer look."""
-    return any(_is(value, one) for one in form) if isinstance(form, tuple) else _is(value, form)
+def _is_column(values: List[Any], form: Any) -> bool:
+    """Whether all are texts, or numbers and null, as the form has them; False also where that takes a longer look."""
+    kinds = set(map(type, values))
+    if form is str:
+        return kinds <= {str} and _is("".join(values), str)
+    if form != (float, None) or not kinds <= {int, float, type(None)}:
+        return False
+    # A sum with something that is no number is none either, and compares with nothing.
+    return sum(map(abs, filter(None, values))) < MOST_NUMBER
 
 
 def _any_of(value: Any) -> Any:

@@ -17,6 +17,7 @@ MODULE_STREAM = "dnf's module stream {}"
 VERSION_LOCK = "a version lock, which dnf and dnf-automatic honour"
 PREFERENCE = "apt's preference for {}"
 UNATTENDED = "a list of packages that unattended-upgrades leaves alone"
+UNATTENDED_SIGNED = UNATTENDED + ", its kernel among them"
 HOLD = "a hold of its packages at their version"
 
 
@@ -96,11 +97,9 @@ def driver_of(
             *at_version(family, install, version, "" if has_streams(family) else branch),
             *beside,
         ],
-        # Everything of the driver that is installed, from NVIDIA's single suite.
-        # Signed modules demand the rest at their own build, and come with newer kernels: a hold would keep them back.
-        "version_lock": []
-        if family.get("signed_modules")
-        else suite or at_version(family, install + libraries + exact_names(parts), version),
+        # Everything of the driver that is installed, from NVIDIA's single suite. A signed module is held by it: apt
+        # installs none that was built for another version.
+        "version_lock": suite or at_version(family, install + libraries + exact_names(parts), version),
         "switch_removes": family["switch_removes"] + (moved if family["switch_removes"] else []),
     }
 
@@ -156,7 +155,7 @@ def _guard_words(family: dict[str, Any], driver: Candidate) -> list[str]:
     guards = [MODULE_STREAM.format(driver.row["stream"])] if has_streams(family) else []
     if not by_rpm and _preference(family, branch, version)["version"]:
         guards.append(PREFERENCE.format(version or branch))
-    return guards + ([] if by_rpm else [UNATTENDED])
+    return guards + ([] if by_rpm else [UNATTENDED_SIGNED if family.get("signed_modules") else UNATTENDED])
 
 
 def _signed_modules(family: dict[str, Any], host: dict[str, Any]) -> list[str]:
@@ -243,16 +242,17 @@ def kernel_of(
     found = names_of(kernels_of(matrix, host, family), releases)
     follow = found.pop("headers_follow")
     if driver is None:
-        return dict(found, releases=[], packages=[], devel=[])
+        return dict(found, releases=[], packages=[], devel=[], module="")
     signed = family.get("signed_modules")
     if signed:
         # For a newer kernel its signed module is what headers are elsewhere.
-        updated = [*found["updated"], *signed["follow"]]
-        return dict(found, releases=releases, packages=[], devel=[], headers=signed["by_release"], updated=updated)
+        names = {"updated": [*found["updated"], *signed["follow"]], "headers": signed["by_release"]}
+        return dict(found, releases=releases, packages=[], devel=[], module=signed["each"], **names)
     devel = [found["headers"][name] for name in releases if name in found["headers"]]
     # With what brings the headers of a newer kernel, DKMS builds for it before it boots.
     brings = [] if family["format"] == "rpm" else follow
-    return dict(found, releases=releases, packages=list(family["kernel"]["packages"]) + brings, devel=devel)
+    packages = list(family["kernel"]["packages"]) + brings
+    return dict(found, releases=releases, packages=packages, devel=devel, module="")
 
 
 def kernel_warnings(

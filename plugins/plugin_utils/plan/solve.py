@@ -160,8 +160,8 @@ def _without_console(
     archive = matrix["os_families"][release["family"]].get("distribution") or {}
     if "signed" not in archive or "driver_source" in pins or not needs_a_console(host):
         return None
-    # Secure Boot has accepted a driver that is loaded, whoever signed it.
-    if host["nvidia"].get("loaded"):
+    # Secure Boot has accepted a driver that is loaded, whoever signed it. One that DKMS has not built has come signed.
+    if host["nvidia"].get("loaded") and host["nvidia"].get("dkms"):
         return None
     plan = solve(matrix, host, dict(pins, driver_source=DISTRIBUTION))
     if "conflicts" in plan or not plan["driver"]["signed"]:

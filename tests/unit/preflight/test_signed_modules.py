@@ -60,9 +60,13 @@ def test_under_secure_boot_nobody_has_to_be_at_the_console(gpus, system, open_):
     ]
     assert not any("dkms" in name for name in [*driver["packages"], *plan["kernel"]["packages"]])
     assert plan["kernel"]["devel"] == [] and plan["kernel"]["packages"] == []
-    # A patch day brings the module with the kernel, and a hold of the driver does not keep it back.
+    # A patch day brings the module with the kernel; what is held keeps it to the driver's version.
     assert f"linux-modules-nvidia-580-server{open_}-generic-hwe-22.04" in plan["kernel"]["updated"]
+    assert plan["kernel"]["module"].format(kernel=NEW) == f"linux-modules-nvidia-580-server{open_}-{NEW}"
+    libraries = ("nvidia-kernel-common-580-server", "libnvidia-compute-580-server", "nvidia-utils-580-server")
+    assert set(libraries) <= set(driver["version_lock"])
     assert not any(name.startswith("linux-") for name in driver["version_lock"])
+    assert "its kernel" in " ".join(plan["guards"]["driver"])
     assert "Secure Boot" in plan["because"]["driver"] and "console" in plan["because"]["driver"]
     assert secure_boot_problems(host, plan, WISHES) == []
 
@@ -149,7 +153,20 @@ def test_what_was_asked_for_stays_asked_for():
     assert "conflicts" in solve(MATRIX, ubuntu(), {"profile": "documented"})
 
 
+def loaded(host: Any, version: str, dkms: bool) -> Any:
+    """The host with this driver in its kernel, built there or not."""
+    record = {"version": version, "flavour": "open"}
+    rows = [{"module": "nvidia", "version": version, "kernel": OLD, "state": "installed"}] if dkms else []
+    found = {"loaded": record, "user_space": version, "nvidia_smi": True, "modules": {OLD: record}, "dkms": rows}
+    return {**host, "nvidia": {**host["nvidia"], **found}}
+
+
 def test_a_driver_that_secure_boot_has_accepted_stays():
-    host = ubuntu()
-    host = {**host, "nvidia": {**host["nvidia"], "loaded": "620.10.02"}}
-    assert not solve(MATRIX, host, {})["driver"]["signed"]
+    assert not solve(MATRIX, loaded(ubuntu(), "620.10.02", dkms=True), {})["driver"]["signed"]
+
+
+@pytest.mark.parametrize("pins", [{}, {"cuda": "none"}])
+def test_the_next_run_finds_the_signed_driver_where_it_is(pins):
+    """It is loaded, no key was ever enrolled, and so nothing that the node builds would be taken."""
+    driver = solve(MATRIX, loaded(ubuntu(), "580.95.05", dkms=False), pins)["driver"]
+    assert (driver["signed"], driver["present"], driver["source"]) == (True, True, "distribution")

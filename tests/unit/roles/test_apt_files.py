@@ -14,6 +14,7 @@ from ansible.template import Templar
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from gpuwright.packages.apt_sources import parse_targets, sources_text, wanted_stanzas
 from test_plan_questions import MATRIX, REPOSITORY, ask, make_host
+from test_signed_modules import ubuntu
 
 SYSTEMS = [f"{row['id']} {row['version']}" for row in MATRIX["os_releases"]]
 APT_SYSTEMS = [system for system in SYSTEMS if system.split()[0] in ("debian", "ubuntu")]
@@ -68,13 +69,25 @@ def test_unattended_upgrades_leave_every_planned_package_alone(system: str) -> N
     assert not any(pattern.search(name) for name in ("linux-image-generic", "openssl", "curl") for pattern in patterns)
 
 
-def test_signed_modules_come_with_an_unattended_kernel_and_the_driver_does_not() -> None:
-    plan = next(iter(plans("ubuntu 24.04")))
-    patterns = re.findall(r'"(\^.*)";', unattended_of({**plan, "driver": {**plan["driver"], "signed": True}}))
+@pytest.mark.parametrize("stem", ["generic", "generic-hwe-22.04", "aws", "azure-6.8", "lowlatency-hwe-22.04"])
+def test_a_kernel_stays_where_its_signed_module_stays(stem: str) -> None:
+    """Unattended, a newer kernel would also come where its module has not come yet, or is that of a newer driver."""
+    release = f"6.8.0-50-{stem.partition('-')[0]}"
+    plan = solve(MATRIX, ubuntu(running=release, stem=stem), {})
+    assert plan["driver"]["signed"]
+    patterns = re.findall(r'"(\^.*)";', unattended_of(plan))
+    # apt follows a metapackage, whichever of them it updates; unattended-upgrades leaves a change with one of these names alone.
+    kernel = [f"linux-{stem}", f"linux-image-{stem}", f"linux-headers-{stem}", f"linux-image-{release}"]
     modules = [f"linux-{kind}-nvidia-580-server-open-6.8.0-60-generic" for kind in ("modules", "objects", "signatures")]
-    assert [name for name in modules if any(re.match(pattern, name) for pattern in patterns)] == []
-    for name in ("nvidia-utils-580-server", "libnvidia-compute-580-server", "nvidia-dkms-580-server", "libcuda1"):
-        assert any(re.match(pattern, name) for pattern in patterns), name
+    modules.append(f"linux-modules-nvidia-580-server-open-{stem}")
+    driver = ["nvidia-utils-580-server", "nvidia-kernel-common-580-server", "libnvidia-compute-580-server"]
+    together = [*kernel, *modules, *driver]
+    assert [name for name in together if not any(re.match(pattern, name) for pattern in patterns)] == []
+    others = ("linux-libc-dev", "linux-image-raspi", "linux-tools-common", "linux-firmware", "openssl")
+    assert [name for name in others if any(re.match(pattern, name) for pattern in patterns)] == []
+    # Where DKMS builds a module for each kernel, these come unattended as before.
+    patterns = re.findall(r'"(\^.*)";', unattended_of(solve(MATRIX, ubuntu(running=release, stem=stem, key="enrolled"), {})))
+    assert [name for name in kernel if any(re.match(pattern, name) for pattern in patterns)] == []
 
 
 def preference_of(plan: dict[str, Any]) -> list[str]:

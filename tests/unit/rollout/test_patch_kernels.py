@@ -49,7 +49,11 @@ def due(family: str, kernel: dict[str, Any], **facts: Any) -> dict[str, Any]:
         **yaml.safe_load((ROLE / "vars/main.yml").read_text()),
         "ansible_facts": {
             "gpu_node": {"os": {"family": family}, "kernel": {"running": facts.pop("running", kernel["newest"])}},
-            "gpu_node_plan": {"kernel": kernel, "driver_parts": MATRIX["driver_parts"]},
+            "gpu_node_plan": {
+                "kernel": {"module": "", **kernel},
+                "driver": {"packages": facts.pop("driver", [])},
+                "driver_parts": MATRIX["driver_parts"],
+            },
         },
         "patch_updates": "security",
         "__patch_held": False,
@@ -58,7 +62,13 @@ def due(family: str, kernel: dict[str, Any], **facts: Any) -> dict[str, Any]:
     steps = yaml.safe_load((ROLE / "tasks/remember.yml").read_text())
     templar = Templar(loader=DataLoader(), variables=variables)
     found = templar.template(steps[0]["ansible.builtin.set_fact"]["patch_due"])
-    return {**found, "excludes": templar.template(variables["__patch_dnf_excludes"])}
+    variables["patch_due"] = found
+    return {
+        **found,
+        "excludes": templar.template(variables["__patch_dnf_excludes"]),
+        "told": templar.template(steps[1]["ansible.builtin.debug"]["msg"])[0],
+        "together": templar.template(variables["__patch_together"]),
+    }
 
 
 def test_what_the_kernel_brings_is_left_out_of_the_updates_and_nothing_else() -> None:
@@ -82,6 +92,54 @@ def test_a_newer_kernel_that_is_installed_and_does_not_run_is_due() -> None:
     assert (found["kernel"], found["packages"]) == (True, [NEW])
     held = due("debian", {**CLOUD, "newest": NEW}, running=OLD, __patch_held=True)
     assert (held["kernel"], held["held"], held["anything"]) == (False, True, False)
+
+
+SIGNED = {
+    "image": ["linux-image-aws", "linux-image-6.8.0-1040-aws"],
+    "updated": ["linux-image-aws", "linux-image-6.8.0-1040-aws", "linux-modules-nvidia-580-server-open-aws"],
+    "newest": "6.8.0-1040-aws",
+    "module": "linux-modules-nvidia-580-server-open-{kernel}",
+}
+WITH_SIGNED = ["linux-modules-nvidia-580-server-open-6.8.0-1040-aws", "linux-modules-nvidia-580-server-open-aws"]
+NEWER = "Inst linux-image-6.8.0-1042-aws (6.8.0-1042.44 Ubuntu:24.04/noble-security [amd64])"
+MODULE = "Inst linux-modules-nvidia-580-server-open-6.8.0-1042-aws (6.8.0-1042.44 Ubuntu:24.04/noble-security [amd64])"
+MOVED = "Inst nvidia-kernel-common-580-server [580.95.05-0ubuntu1] (580.105.08-0ubuntu1 Ubuntu:24.04/noble-security [amd64])"
+NO_MODULE = "E: Unable to locate package linux-modules-nvidia-580-server-open-6.8.0-1042-aws"
+
+
+@pytest.mark.parametrize(
+    ("answer", "without"),
+    [
+        ({"rc": 0, "stdout_lines": [NEWER, MODULE], "stderr": ""}, ""),
+        # Its objects and their signatures come with it.
+        ({"rc": 0, "stdout_lines": [NEWER, MODULE, MODULE.replace("modules", "objects")], "stderr": ""}, ""),
+        ({"rc": 100, "stdout_lines": [], "stderr": f"Reading lists\n{NO_MODULE}"}, NO_MODULE),
+        ({"rc": 100, "stdout_lines": [], "stderr": "E: Unable to correct problems, you have held broken packages."}, "held"),
+        # Nothing holds the driver (system_driver_guards: never), and apt would change it.
+        ({"rc": 0, "stdout_lines": [NEWER, MODULE, MOVED], "stderr": ""}, "nvidia-kernel-common-580-server"),
+        ({"rc": 0, "stdout_lines": [NEWER, MODULE, "Remv libnvidia-compute-580-server [580]"], "stderr": ""}, "libnvidia-compute"),
+    ],
+)  # fmt: skip
+def test_a_kernel_comes_with_its_signed_module_or_not_at_all(answer: dict[str, Any], without: str) -> None:
+    asked = {"stdout": f"{NEWER}\nInst linux-image-aws [6.8.0-1040.42] (6.8.0-1042.44 Ubuntu:24.04/noble-security [amd64])"}
+    lines = ["Inst openssl [3.0.1] (3.0.2 Ubuntu:24.04/noble-security [amd64])"]
+    other = {"driver": WITH_SIGNED, "__patch_module_apt": answer, "__patch_apt": {"stdout_lines": lines}}
+    found = due("debian", SIGNED, __patch_kernel_apt=asked, **other)
+    assert found["kernel"] is not bool(without) and found["updates"] == ["openssl"]
+    assert found["without"] == (["linux-modules-nvidia-580-server-open-6.8.0-1042-aws"] if without else [])
+    assert not without or (without in found["told"] and "upgrade.yml" in found["told"] and "stays" in found["told"])
+    # apt is asked for what comes, all of it at once.
+    modules = ["linux-modules-nvidia-580-server-open-6.8.0-1042-aws", WITH_SIGNED[1]]
+    assert found["together"] == ["linux-image-6.8.0-1042-aws", "linux-image-aws", *modules]
+
+
+def test_a_newer_kernel_that_waits_for_its_boot_needs_its_signed_module_too() -> None:
+    answer = {"rc": 100, "stdout_lines": [], "stderr": NO_MODULE}
+    newer = {**SIGNED, "newest": "6.8.0-1042-aws"}
+    facts = {"running": "6.8.0-1040-aws", "driver": WITH_SIGNED, "__patch_kernel_apt": {"stdout": ""}}
+    found = due("debian", newer, __patch_module_apt=answer, **facts)
+    assert found["kernel"] is False and found["without"] == ["linux-modules-nvidia-580-server-open-6.8.0-1042-aws"]
+    assert due("debian", newer, __patch_module_apt={**answer, "rc": 0}, **facts)["kernel"] is True
 
 
 def test_dnf_is_asked_for_the_flavour_that_runs() -> None:

@@ -20,8 +20,9 @@ def signed_names(
     pins: Mapping[str, str],
     releases: list[str],
 ) -> dict[str, Any]:
-    """`{by_release, follow}` of a driver from the distribution: the module's package for each kernel that has one, and
-    what brings those of newer kernels; {} if one of `releases` (kernels that may boot) has none.
+    """`{by_release, follow, each}` of a driver from the distribution: the module's package for each kernel that has one,
+    what brings those of newer kernels, and the package's name with {kernel} for a release; {} if one of `releases`
+    (kernels that may boot) has none.
 
     pins  of the driver: branch and flavour
     """
@@ -43,6 +44,7 @@ def signed_names(
     return {
         "by_release": by_release,
         "follow": [pattern.format(branch=pins["driver_branch"], kernel=stem) for stem in dict.fromkeys(stems)],
+        "each": pattern.format(branch=pins["driver_branch"], kernel="{kernel}"),
     }
 
 

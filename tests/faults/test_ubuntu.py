@@ -1,4 +1,4 @@
-"""Ubuntu 22.04 on a hardware-enablement kernel: provisioned, provisioned again, and uninstalled."""
+"""Ubuntu 22.04 on a hardware-enablement kernel: provisioned, provisioned again, patched, and uninstalled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORDS = ["--fleet", FLEET_NAME, "--hosts", HOST]
 NO_CARD = dict.fromkeys(
     ("framework.cuda_build", "framework.architectures", "framework.matrix_product"), "no card is here"
 )
-STEM = "generic-hwe-22.04"
+STEM, OLD, NEW = "generic-hwe-22.04", "6.8.0-87-generic", "6.8.0-90-generic"
 
 
 def at_host(script: str) -> str:
@@ -38,6 +38,21 @@ def test_a_second_run_enters_every_role_and_changes_nothing(finished: Run) -> No
     assert finished.rc == 0 and "PASS" in finished.text, finished.output
     done = run("site.yml", gpuwright_full=True)
     assert (done.rc, done.changed) == (0, 0) and "PASS" in done.text, done.output
+
+
+def test_a_patch_day_boots_the_next_kernel_of_the_flavour_with_its_module(finished: Run) -> None:
+    kernel, loaded = "cat /proc/sys/kernel/osrelease", "cat /sys/module/nvidia/version"
+    before = at_host(loaded)
+    assert at_host(kernel) == OLD
+    done = run("playbooks/patch.yml", patch_updates="none")
+    assert done.rc == 0 and "PASS" in done.text, done.output
+    assert at_host(kernel) == NEW and at_host(loaded) == before
+    built = at_host("dkms status | grep -c ': installed'")
+    assert built == "2" and at_host(f"modinfo -k {NEW} -F version nvidia") == before
+    # The new kernel is grub's first entry and its default, without what the trial needed.
+    assert at_host("ls /etc/default/grub.d 2>/dev/null || :") == "" and f"vmlinuz-{NEW}" in at_host("cat /proc/cmdline")
+    again = run("playbooks/patch.yml", patch_updates="none")
+    assert (again.rc, again.changed) == (0, 0) and at_host(kernel) == NEW, again.output
 
 
 def test_an_uninstallation_leaves_the_kernel_and_nothing_of_ours(finished: Run) -> None:

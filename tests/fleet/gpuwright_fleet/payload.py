@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from .modules import write_signed_modules
 from .paths import PACKAGES_DIR
 from .shell import FleetError, run
 from .specs import Package, fill
@@ -80,6 +81,8 @@ def make_payload(package: Package, deb_dir: Path, root: Path) -> list[str]:
         target = root / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(link)
+    if package.signed_modules:
+        write_signed_modules(root / package.signed_modules.lstrip("/"), package.words)
     for path in package.dirs:
         (root / path.lstrip("/")).mkdir(parents=True, exist_ok=True)
     return [f"%dir {path}" for path in package.dirs] + file_lines(root)

@@ -40,7 +40,7 @@ RPM_MACROS = {
 
 
 def repositories_key(base_key: str) -> str:
-    code = [CODE / name for name in ("repositories.py", "debs.py", "payload.py", "specs.py")]
+    code = [CODE / name for name in ("repositories.py", "debs.py", "payload.py", "modules.py", "specs.py")]
     lists = [REPOSITORIES_FILE, DEBIAN_REPOSITORIES_FILE, UBUNTU_REPOSITORIES_FILE]
     return content_hash([*lists, PACKAGES_DIR, *code], base_key, os.uname().release)
 

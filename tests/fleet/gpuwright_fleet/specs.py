@@ -31,6 +31,7 @@ class Package:
     moves: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
+    signed_modules: str = ""
     dirs: tuple[str, ...] = ()
     post: str = ""
     preun: str = ""

@@ -15,10 +15,11 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import s
 FLEET = Path(__file__).resolve().parents[2] / "fleet"
 sys.path.insert(0, str(FLEET))
 
-from gpuwright_fleet import specs, ubuntu  # noqa: E402
+from gpuwright_fleet import modules, specs, ubuntu  # noqa: E402
 from test_plan_questions import MATRIX, ask, make_host  # noqa: E402
 
-KERNEL = "6.8.0-50-generic"
+# What each host boots, and which metapackage brought it.
+KERNELS = {"ubuntu2204": ("6.8.0-87-generic", "generic-hwe-22.04"), "ubuntu2404": ("6.8.0-1040-aws", "aws")}
 MENU = """
 if [ "${{next_entry}}" ] ; then
    set default="${{next_entry}}"
@@ -89,29 +90,63 @@ def test_grub_starts_what_its_menu_and_its_environment_say(
 
 def listed(platform: str) -> list[specs.Package]:
     data = yaml.safe_load((FLEET / "ubuntu/repositories.yml").read_text())
-    return [package for package in specs.expand(data, KERNEL) if package.repository == platform]
+    return [package for package in specs.expand(data, "6.18.44") if package.repository == platform]
 
 
-@pytest.mark.parametrize(("platform", "stem"), [("ubuntu2204", "generic-hwe-22.04"), ("ubuntu2404", "aws")])
-def test_a_host_boots_one_flavour_and_is_offered_the_headers_of_that_kernel(platform: str, stem: str) -> None:
-    packages = listed(platform)
-    installed = {package.name for package in packages if package.installed}
-    assert {f"linux-image-{KERNEL}", f"linux-image-{stem}"} <= installed
-    assert not {name for name in installed if "headers" in name or "nvidia" in name}
-    release = ubuntu.RELEASES[platform]
+def host_of(platform: str) -> dict:
+    release, stem = KERNELS[platform]
     kernel = {
-        "running": KERNEL,
-        "next_boot": KERNEL,
-        "installed": [KERNEL],
-        "owners": {KERNEL: {"package": f"linux-image-{KERNEL}", "version": "1"}},
-        "metapackages": [{"name": f"linux-image-{stem}", "version": "1", "brings": [KERNEL]}],
+        "running": release,
+        "next_boot": release,
+        "installed": [release],
+        "owners": {release: {"package": f"linux-image-{release}", "version": "1"}},
+        "metapackages": [{"name": f"linux-image-{stem}", "version": "1", "brings": [release]}],
     }
-    plan = solve(MATRIX, make_host("T4", f"ubuntu {release.version}", kernel=kernel), {})
+    return make_host("T4", f"ubuntu {ubuntu.RELEASES[platform].version}", kernel=kernel)
+
+
+@pytest.mark.parametrize("platform", sorted(KERNELS))
+def test_a_host_boots_one_flavour_and_is_offered_the_headers_of_that_kernel(platform: str) -> None:
+    packages, (release, stem) = listed(platform), KERNELS[platform]
+    installed = {package.name for package in packages if package.installed}
+    assert {f"linux-image-{release}", f"linux-image-{stem}"} <= installed
+    assert not {name for name in installed if "headers" in name or "nvidia" in name}
+    plan = solve(MATRIX, host_of(platform), {})
     offered = {package.name for package in packages}
     assert set(plan["kernel"]["devel"]) | {f"linux-headers-{stem}"} <= offered
     assert {
         name for name in plan["python"]["packages"] if name.startswith(f"python{plan['python']['version']}")
     } <= offered
+
+
+@pytest.mark.parametrize("platform", sorted(KERNELS))
+def test_signed_modules_are_for_one_kernel_and_one_version_of_the_driver(platform: str) -> None:
+    host = {**host_of(platform), "secure_boot": "enabled", "module_key": {"state": "none"}}
+    plan, packages = solve(MATRIX, host, {}), listed(platform)
+    offered = {package.name: package for package in packages}
+    assert plan["driver"]["signed"] and set(plan["driver"]["packages"]) <= set(offered)
+    for release in sorted(
+        package.words["KREL"] for package in packages if package.name == f"linux-image-{KERNELS[platform][1]}"
+    ):
+        module = offered[plan["kernel"]["module"].format(kernel=release)]
+        assert f"linux-image-{release}" in module.requires and module.signed_modules.startswith(
+            f"/lib/modules/{release}/"
+        )
+        assert f"nvidia-kernel-common-580-server (<= {module.words['SIGNED']}-1)" in module.requires
+
+
+def test_a_signed_module_says_whose_it_is(tmp_path: Path) -> None:
+    modules.write_signed_modules(tmp_path / "580srv", {"SIGNED": "580.95.05", "LICENSE": "Dual MIT/GPL", "KREL": OLD})
+    content = (tmp_path / "580srv/nvidia.ko").read_bytes()
+    assert content.startswith(b"\x7fELF") and content.endswith(b"~Module signature appended~\n")
+    texts = content.split(b"\0")
+    assert {
+        b"version=580.95.05",
+        b"license=Dual MIT/GPL",
+        f"vermagic={OLD} SMP mod_unload modversions ".encode(),
+    } <= set(texts)
+    assert modules.KEY_NAME.encode() in content
+    assert modules.KEY_NAME in (FLEET / "el8/overlay/usr/libexec/fleet/hardware.py").read_text()
 
 
 @pytest.mark.parametrize("platform", sorted(ubuntu.RELEASES))

@@ -76,7 +76,7 @@ def test_a_kernel_stays_where_its_signed_module_stays(stem: str) -> None:
     plan = solve(MATRIX, ubuntu(running=release, stem=stem), {})
     assert plan["driver"]["signed"]
     patterns = re.findall(r'"(\^.*)";', unattended_of(plan))
-    # apt follows a metapackage, whichever of them it updates; unattended-upgrades leaves a change with one of these names alone.
+    # unattended-upgrades leaves a change alone that has any of these names in it.
     kernel = [f"linux-{stem}", f"linux-image-{stem}", f"linux-headers-{stem}", f"linux-image-{release}"]
     modules = [f"linux-{kind}-nvidia-580-server-open-6.8.0-60-generic" for kind in ("modules", "objects", "signatures")]
     modules.append(f"linux-modules-nvidia-580-server-open-{stem}")
@@ -86,7 +86,9 @@ def test_a_kernel_stays_where_its_signed_module_stays(stem: str) -> None:
     others = ("linux-libc-dev", "linux-image-raspi", "linux-tools-common", "linux-firmware", "openssl")
     assert [name for name in others if any(re.match(pattern, name) for pattern in patterns)] == []
     # Where DKMS builds a module for each kernel, these come unattended as before.
-    patterns = re.findall(r'"(\^.*)";', unattended_of(solve(MATRIX, ubuntu(running=release, stem=stem, key="enrolled"), {})))
+    patterns = re.findall(
+        r'"(\^.*)";', unattended_of(solve(MATRIX, ubuntu(running=release, stem=stem, key="enrolled"), {}))
+    )
     assert [name for name in kernel if any(re.match(pattern, name) for pattern in patterns)] == []
 
 

@@ -20,9 +20,10 @@ def signed_names(
     pins: Mapping[str, str],
     releases: list[str],
 ) -> dict[str, Any]:
-    """`{by_release, follow, each}` of a driver from the distribution: the module's package for each kernel that has one,
-    what brings those of newer kernels, and the package's name with {kernel} for a release; {} if one of `releases`
-    (kernels that may boot) has none.
+    """`{by_release, follow, each}` of a driver from the distribution; {} if one of `releases` (may boot) has no module.
+
+    by_release  the module's package for each kernel that has one      follow  what brings those of newer kernels
+    each        the package's name with {kernel} for a release
 
     pins  of the driver: branch and flavour
     """

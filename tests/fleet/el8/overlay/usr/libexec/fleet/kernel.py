@@ -56,9 +56,11 @@ def refusal(module, gpu):
     return lines + ["nvidia: probe of %s failed with error -1" % gpu["pci"]]
 
 
-def is_signed(module_key):
-    """Whether Secure Boot takes a signature with this serial number: off, or the number of an enrolled certificate."""
+def is_signed(module_key, signer):
+    """Whether Secure Boot takes a signature: off, the kernel's own, or the serial number of an enrolled certificate."""
     if not read_bytes(SECURE_BOOT).endswith(b"\x01"):
+        return True
+    if signer and signer in read("/proc/keys"):
         return True
     # A certificate in DER holds its serial number as these very bytes.
     return bool(module_key) and bytes.fromhex(module_key.replace(":", "")) in read_bytes(ENROLLED)
@@ -112,7 +114,8 @@ def built_module():
     release = read("/proc/sys/kernel/osrelease").strip() or os.uname().release
     version = output("modinfo", "-k", release, "-F", "version", "nvidia").strip()
     license_ = output("modinfo", "-k", release, "-F", "license", "nvidia").strip()
-    if version and not is_signed(output("modinfo", "-k", release, "-F", "sig_key", "nvidia").strip()):
+    signed = [output("modinfo", "-k", release, "-F", field, "nvidia").strip() for field in ("sig_key", "signer")]
+    if version and not is_signed(*signed):
         print("Loading of module with unavailable key is rejected")
         return None
     return Module(version, license_) if version else None

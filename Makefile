@@ -17,7 +17,7 @@ CORPUS ?= tests/unit/data
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help interruptions collection pyz test-collection test-sanity demo demo-down test test-corpus test-deep lint \
-  unit trainer trainer-long tensorflow digits molecule hardened el9 el10 debian13 ubuntu page deep guards findings archives plays-fleet plays-node test-turn test-all \
+  unit trainer trainer-long tensorflow digits molecule hardened el9 el10 debian13 ubuntu documented mixed page deep guards findings archives plays-fleet plays-node test-turn test-all \
   faults interrupt interrupt-all test-world test-fleet test-archives test-container test-real test-systems test-vm \
   test-numa test-blank-disk bench-runtime bench-converge bench-plan bench-plan-truth bench-page bench-trainer gpu-bench \
   trainer-wheel fleet-up fleet-down venv packages docs picture checks-tried lock matrix-check matrix-refresh clean \
@@ -97,6 +97,12 @@ debian13: venv ## the same for Debian 13 (3 GB of wheels at first)
 
 ubuntu: venv ## the same for Ubuntu 24.04 (3 GB of wheels at first)
 	@$(RUN) ubuntu
+
+documented: venv ## RHEL 8.8 with a V100 and the profile `documented` (3 GB of wheels at first)
+	@$(RUN) documented
+
+mixed: venv ## EL 8 and 9, Debian 12 and 13, Ubuntu 22.04 and 24.04 in one run, four of them with a history (12 GB of wheels at first)
+	@$(RUN) mixed
 
 collection: venv trainer-wheel ## build/gpuwright-node-VERSION.tar.gz, to be installed by ansible-galaxy (docs/collection.md)
 	@$(VENV)/bin/ansible-galaxy collection build --force --output-path build

@@ -241,6 +241,8 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "el10": short_system("el10"),
     "debian13": short_system("debian13"),
     "ubuntu": short_system("ubuntu"),
+    "documented": short_system("documented"),
+    "mixed": short_system("mixed"),
     "interruptions": interruptions,
     "plays-fleet": plays("plays-fleet"),
     "plays-node": plays("plays-node"),
@@ -262,7 +264,18 @@ SUITES: dict[str, Callable[[Suite], None]] = {
     "archives": archives,
 }
 NEEDS_FLEET = (
-    *("molecule", "collection", "hardened", "el9", "el10", "debian13", "ubuntu", "interruptions"),
+    *(
+        "molecule",
+        "collection",
+        "hardened",
+        "el9",
+        "el10",
+        "debian13",
+        "ubuntu",
+        "documented",
+        "mixed",
+        "interruptions",
+    ),
     *(f"core-{minor}" for minor in RELEASES),
     *("faults", "world", "real", "systems", "container", "schedulers"),
 )

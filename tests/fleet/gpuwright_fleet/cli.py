@@ -28,7 +28,17 @@ from .ubuntu import RELEASES, build_archive, build_userland
 from .wheelhouse import LOCK, LOCK_OF, build_wheelhouse
 
 KEEP = 2
-PLATFORMS = ("el8", "el9", "el10", "debian12", "debian12-nvidia", "debian13", "debian13-nvidia", *RELEASES)
+PLATFORMS = (
+    "el8",
+    "el8-python38",
+    "el9",
+    "el10",
+    "debian12",
+    "debian12-nvidia",
+    "debian13",
+    "debian13-nvidia",
+    *RELEASES,
+)
 # The suite of each platform that is Debian; those with NVIDIA's repository have a simulated kernel.
 SUITE_OF = {"debian12": SUITE, "debian12-nvidia": SUITE, "debian13": "trixie", "debian13-nvidia": "trixie"}
 USED_SECONDS = 3600
@@ -85,7 +95,7 @@ def build(platforms: set[str]) -> Built:
     with locked("build"):
         base = build_base(EL8_DIR)
         repositories = build_repositories(base, base_key(EL8_DIR))
-        enterprise = ["el8", *sorted(platforms & {"el9", "el10"})]
+        enterprise = ["el8", *sorted(platforms & {"el8-python38", "el9", "el10"})]
         images = {platform: build_el_image(base, repositories, platform) for platform in enterprise}
         for platform in sorted(platforms & set(SUITE_OF)):
             name, _, simulated_kernel = platform.partition("-")

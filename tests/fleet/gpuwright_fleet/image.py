@@ -59,10 +59,11 @@ def import_base(base: Path) -> str:
 def build_el_image(base: Path, repositories: Path, platform: str = "el8") -> str:
     """RHEL on the Debian 12 userland, 8.8 also on what FLEET_EL8_IMAGE names; the image's name.
 
-    platform  el8, or el9 or el10, whose folders have what differs
+    platform  el8, or el8-python38 with another Python beside its own, or el9 or el10, whose folders have what differs
     """
     swapped = os.environ.get("FLEET_EL8_IMAGE", "") if platform == "el8" else ""
-    files = [EL8_DIR, *([] if platform == "el8" else [FLEET_DIR / platform]), CONTAINERFILE, Path(__file__)]
+    own = FLEET_DIR / platform
+    files = [EL8_DIR, *([own] if own.is_dir() and own != EL8_DIR else []), CONTAINERFILE, Path(__file__)]
     # They are made anew with an empty cache, and the host trusts them.
     files.append(repositories / "keys")
     version = PYTHON_OF.get(platform, "")
@@ -73,7 +74,8 @@ def build_el_image(base: Path, repositories: Path, platform: str = "el8") -> str
 
     def fill(context: Path) -> None:
         copy_tree(EL8_DIR, context)
-        copy_tree(FLEET_DIR / platform, context)
+        if own.is_dir():
+            copy_tree(own, context)
         if python:
             copy_python(python, version, context / "overlay")
         shutil.copytree(repositories / "keys", context / "keys")

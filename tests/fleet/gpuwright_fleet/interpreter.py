@@ -12,7 +12,7 @@ from pathlib import Path
 from .shell import FleetError
 
 # The Python of a system's installer, if the stand-in's userland has none of that version.
-PYTHON_OF = {"el10": "3.12", "ubuntu2204": "3.10", "ubuntu2404": "3.12"}
+PYTHON_OF = {"el8-python38": "3.8", "el10": "3.12", "ubuntu2204": "3.10", "ubuntu2404": "3.12"}
 # What an environment with pip is made from; distributions package some of it separately.
 QUESTION = """
 import ctypes, ensurepip, json, ssl, sys, sysconfig, venv
@@ -62,8 +62,8 @@ def find_python(version: str) -> Interpreter:
             if (headers / "Python.h").is_file():
                 return Interpreter(told["version"], program, library, headers, told["shared"], told["wheels"])
     raise FleetError(
-        f"EL 10 and Ubuntu are made with this machine's Python {version}, and none was found that can make "
-        f"environments (venv, ensurepip, ssl) and has its headers. Install Python {version} with its venv and headers, "
+        f"EL 10, Ubuntu and an EL 8 with Python 3.8 are made with this machine's Python {version}, and none was found "
+        f"that can make environments (venv, ensurepip, ssl) and has its headers. Install Python {version} with its venv and headers, "
         "or use fleets of other systems."
     )
 

@@ -17,10 +17,12 @@ FLEET_OF_USERS = "demo"
 
 PYTORCH_VERSION = "2.13.0"
 # What the report and the pages say about the hosts, by platform.
+ON_DEBIAN = "the GPUs, their driver's packages and nvidia-smi; the system's name is RHEL's, its programs are Debian's"
 SIMULATED = {
-    "el8": "the GPUs, their driver's packages and nvidia-smi; the system's name is RHEL's, its programs are Debian's",
-    "el9": "the GPUs, their driver's packages and nvidia-smi; the system's name is RHEL's, its programs are Debian's",
-    "el10": "the GPUs, their driver's packages and nvidia-smi; the system's name is RHEL's, its programs are Debian's",
+    "el8": ON_DEBIAN,
+    "el8-python38": ON_DEBIAN,
+    "el9": ON_DEBIAN,
+    "el10": ON_DEBIAN,
     "debian12": "the GPUs and nvidia-smi; the driver's packages are real, for a kernel that does not run",
     "debian12-nvidia": "the GPUs, the kernel, NVIDIA's packages and nvidia-smi",
     "debian13-nvidia": "the GPUs, the kernel, NVIDIA's packages and nvidia-smi",
@@ -63,7 +65,6 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
         "ansible_user": "admin",
         "ansible_ssh_private_key_file": str(state / "id_ed25519"),
         "ansible_ssh_common_args": f"-o UserKnownHostsFile={state / 'known_hosts'} -o StrictHostKeyChecking=yes",
-        "verify_expected_gpu_model": hosts[0].gpus[0]["name"],
         "verify_smoke_device": "cpu",
         # Enough to see the loss fall, without using more of the CPU.
         "verify_smoke_steps": 10,
@@ -74,6 +75,8 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
     entries = {host.name: {"ansible_host": host.address, "verify_expected_gpu_count": len(host.gpus)} for host in hosts}
     for host in hosts:
         entries[host.name]["gpuwright_simulated"] = SIMULATED[host.platform]
+        # A host without a card is none of gpu_nodes that is verified.
+        entries[host.name]["verify_expected_gpu_model"] = host.gpus[0]["name"] if host.gpus else ""
         if host.platform in LOCK_OF:
             version, build = pytorch_of(LOCK_OF[host.platform])
             entries[host.name] |= {"framework_pytorch_version": version, "framework_pytorch_build": build}

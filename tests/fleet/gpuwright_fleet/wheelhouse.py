@@ -14,6 +14,7 @@ LOCK = LOCKS / "py3.11-torch2.13.0-cpu.txt"
 # PyPI has no CPU build of PyTorch, and the one above is for Python 3.11 alone: a host with another Python gets what a
 # real one with its card gets, CUDA's libraries included (3 to 4 GB).
 LOCK_OF = {
+    "el8-python38": LOCKS / "py3.8-torch2.0.1-cu117-tf2.13.1.txt",
     "el10": LOCKS / "py3.12-torch2.14.1-cu130.txt",
     "ubuntu2204": LOCKS / "py3.10-torch2.14.1-cu130.txt",
     "ubuntu2404": LOCKS / "py3.12-torch2.14.1-cu130.txt",

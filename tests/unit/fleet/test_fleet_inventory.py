@@ -46,7 +46,7 @@ def test_inventory_is_read_back_as_it_was_meant() -> None:
     simulated = {"gpuwright_simulated": inventory.SIMULATED["el8"]}
     assert group["hosts"]["a5-01"] == {"ansible_host": "10.9.8.10", "verify_expected_gpu_count": 1, **simulated}
     assert group["hosts"]["a5-02"] == {"ansible_host": "10.9.8.11", "verify_expected_gpu_count": 2, **simulated}
-    assert group["vars"]["verify_expected_gpu_model"] == "Tesla V100-PCIE-16GB"
+    assert {host["verify_expected_gpu_model"] for host in group["hosts"].values()} == {"Tesla V100-PCIE-16GB"}
     assert group["vars"]["framework_pytorch_version"] == "2.13.0"
     assert group["vars"]["system_driver_repository_key_fingerprint"] == "2" * 40
     assert "StrictHostKeyChecking=yes" in group["vars"]["ansible_ssh_common_args"]
@@ -163,7 +163,7 @@ def test_a_host_whose_python_has_no_cpu_build_gets_the_lock_of_a_real_node() -> 
         host = containers.Host("one", "10.9.8.10", spec)
         told = inventory.inventory([host], Path("/state"), FINGERPRINTS, {})["gpu_nodes"]["hosts"]["one"]
         version, build = told["framework_pytorch_version"], told["framework_pytorch_build"]
-        assert lock.name.endswith(f"-torch{version}-{build}.txt") and build.startswith("cu")
+        assert f"-torch{version}-{build}" in lock.name and build.startswith("cu")
     assert wheelhouse.pytorch_of(wheelhouse.LOCK) == (inventory.PYTORCH_VERSION, "cpu")
 
 

@@ -93,7 +93,7 @@ def platforms() -> dict[str, str]:
     """System and release of each platform of the test hosts, as the host itself tells it."""
     hosts = yaml.safe_load((REPOSITORY / "tests/fleet/hosts.yml").read_text())["hosts"]
     names = {f"debian{number}{what}": f"Debian {number}" for number in ("12", "13") for what in ("", "-nvidia")}
-    names |= {"ubuntu2204": "Ubuntu 22.04", "ubuntu2404": "Ubuntu 24.04"}
+    names |= {"ubuntu2204": "Ubuntu 22.04", "ubuntu2404": "Ubuntu 24.04", "el8-python38": "RHEL 8.8"}
     for name in ("el8", "el9", "el10"):
         identity = (REPOSITORY / f"tests/fleet/{name}/identity/os-release").read_text()
         names[name] = "RHEL " + part_of(r'VERSION_ID="(.+)"', identity)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import struct
 import tempfile
+import threading
 from pathlib import Path
 
 from .paths import PACKAGES_DIR
@@ -46,6 +47,10 @@ def module_file(texts: list[str]) -> bytes:
     return identity + header + contents + bytes(padding) + b"".join(sections)
 
 
+# Packages are built side by side, and a second key would take the place of the first one while that is used.
+ONE_AT_A_TIME = threading.Lock()
+
+
 @functools.cache
 def signing_key() -> tempfile.TemporaryDirectory[str]:
     """A folder with key.pem and certificate.der, gone with this process."""
@@ -61,7 +66,8 @@ def signing_key() -> tempfile.TemporaryDirectory[str]:
 def write_signed_modules(folder: Path, words: Words) -> None:
     """The driver's modules of a package: `words` has SIGNED (the driver's version), LICENSE and KREL."""
     folder.mkdir(parents=True)
-    key = Path(signing_key().name)
+    with ONE_AT_A_TIME:
+        key = Path(signing_key().name)
     for name, depends in MODULES.items():
         file = folder / f"{name}.ko"
         own = [f"name={name.replace('-', '_')}", f"depends={depends}"]

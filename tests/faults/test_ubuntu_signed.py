@@ -50,8 +50,8 @@ def test_a_bare_host_passes_and_nobody_enrols_a_key(finished: Run) -> None:
     assert kernel() == OLD and set(driver().values()) == {"580.95.05"}
     assert at_host("mokutil --list-enrolled; mokutil --list-new") == ""
     installed = at_host("dpkg-query -W -f '${Package}\\n'").split()
-    assert {f"{MODULE}-{OLD}", f"{MODULE}-aws"} <= set(installed)
-    assert not {"dkms", "gcc", f"linux-headers-{OLD}"} & set(installed)
+    assert f"{MODULE}-{OLD}" in installed
+    assert not {"dkms", "gcc", f"linux-headers-{OLD}", f"linux-image-{NEW}", f"{MODULE}-aws"} & set(installed)
 
 
 def test_a_second_run_changes_nothing(finished: Run) -> None:
@@ -90,4 +90,12 @@ def test_a_patch_day_brings_kernel_and_module_together(finished: Run) -> None:
     assert done.rc == 0 and "PASS" in done.text, done.output
     assert kernel() == NEW and set(driver().values()) == {"580.95.05"}
     again = run("playbooks/patch.yml", patch_updates="none")
+    assert (again.rc, again.changed) == (0, 0) and kernel() == NEW, again.output
+
+
+def test_on_the_newest_kernel_the_metapackage_keeps_kernel_and_module_together(finished: Run) -> None:
+    done = run("site.yml", gpuwright_full=True)
+    assert done.rc == 0 and "PASS" in done.text, done.output
+    assert f"{MODULE}-aws" in at_host("dpkg-query -W -f '${Package}\\n'").split()
+    again = run("site.yml", gpuwright_full=True)
     assert (again.rc, again.changed) == (0, 0) and kernel() == NEW, again.output

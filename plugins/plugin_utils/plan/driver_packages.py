@@ -159,11 +159,12 @@ def _guard_words(family: dict[str, Any], driver: Candidate) -> list[str]:
 
 
 def _signed_modules(family: dict[str, Any], host: dict[str, Any]) -> list[str]:
-    """The packages of signed modules for the kernels that may boot, and what brings those of newer ones."""
+    """The packages of signed modules for the kernels that may boot.
+
+    What brings those of newer ones is left out: the newest of it demands the newest kernel.
+    """
     signed = family.get("signed_modules")
-    if not signed:
-        return []
-    return [*(signed["by_release"][release] for release in boot_kernels(host)), *signed["follow"]]
+    return [signed["by_release"][release] for release in boot_kernels(host)] if signed else []
 
 
 def _preference(family: dict[str, Any], branch: str, version: str) -> dict[str, str]:
@@ -242,17 +243,19 @@ def kernel_of(
     found = names_of(kernels_of(matrix, host, family), releases)
     follow = found.pop("headers_follow")
     if driver is None:
-        return dict(found, releases=[], packages=[], devel=[], module="")
+        return dict(found, releases=[], packages=[], devel=[], module="", follow=[])
     signed = family.get("signed_modules")
     if signed:
         # For a newer kernel its signed module is what headers are elsewhere.
         names = {"updated": [*found["updated"], *signed["follow"]], "headers": signed["by_release"]}
-        return dict(found, releases=releases, packages=[], devel=[], module=signed["each"], **names)
+        return dict(
+            found, releases=releases, packages=[], devel=[], module=signed["each"], follow=signed["follow"], **names
+        )
     devel = [found["headers"][name] for name in releases if name in found["headers"]]
     # With what brings the headers of a newer kernel, DKMS builds for it before it boots.
     brings = [] if family["format"] == "rpm" else follow
     packages = list(family["kernel"]["packages"]) + brings
-    return dict(found, releases=releases, packages=packages, devel=devel, module="")
+    return dict(found, releases=releases, packages=packages, devel=devel, module="", follow=[])
 
 
 def kernel_warnings(

@@ -63,8 +63,8 @@ def find_python(version: str) -> Interpreter:
                 return Interpreter(told["version"], program, library, headers, told["shared"], told["wheels"])
     raise FleetError(
         f"EL 10, Ubuntu and an EL 8 with Python 3.8 are made with this machine's Python {version}, and none was found "
-        f"that can make environments (venv, ensurepip, ssl) and has its headers. Install Python {version} with its venv "
-        "and headers, or use fleets of other systems."
+        f"that can make environments (venv, ensurepip, ssl) and has its headers. Install Python {version} with its "
+        "venv and headers, or use fleets of other systems."
     )
 
 

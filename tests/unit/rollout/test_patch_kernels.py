@@ -50,8 +50,7 @@ def due(family: str, kernel: dict[str, Any], **facts: Any) -> dict[str, Any]:
         "ansible_facts": {
             "gpu_node": {"os": {"family": family}, "kernel": {"running": facts.pop("running", kernel["newest"])}},
             "gpu_node_plan": {
-                "kernel": {"module": "", **kernel},
-                "driver": {"packages": facts.pop("driver", [])},
+                "kernel": {"module": "", "follow": [], **kernel},
                 "driver_parts": MATRIX["driver_parts"],
             },
         },
@@ -99,8 +98,8 @@ SIGNED = {
     "updated": ["linux-image-aws", "linux-image-6.8.0-1040-aws", "linux-modules-nvidia-580-server-open-aws"],
     "newest": "6.8.0-1040-aws",
     "module": "linux-modules-nvidia-580-server-open-{kernel}",
+    "follow": ["linux-modules-nvidia-580-server-open-aws"],
 }
-WITH_SIGNED = ["linux-modules-nvidia-580-server-open-6.8.0-1040-aws", "linux-modules-nvidia-580-server-open-aws"]
 NEWER = "Inst linux-image-6.8.0-1042-aws (6.8.0-1042.44 Ubuntu:24.04/noble-security [amd64])"
 MODULE = "Inst linux-modules-nvidia-580-server-open-6.8.0-1042-aws (6.8.0-1042.44 Ubuntu:24.04/noble-security [amd64])"
 MOVED = "Inst nvidia-kernel-common-580-server [580.95.05-1] (580.105.08-1 Ubuntu:24.04/noble-security [amd64])"
@@ -125,20 +124,20 @@ def test_a_kernel_comes_with_its_signed_module_or_not_at_all(answer: dict[str, A
         "stdout": f"{NEWER}\nInst linux-image-aws [6.8.0-1040.42] (6.8.0-1042.44 Ubuntu:24.04/noble-security [amd64])"
     }
     lines = ["Inst openssl [3.0.1] (3.0.2 Ubuntu:24.04/noble-security [amd64])"]
-    other = {"driver": WITH_SIGNED, "__patch_module_apt": answer, "__patch_apt": {"stdout_lines": lines}}
+    other = {"__patch_module_apt": answer, "__patch_apt": {"stdout_lines": lines}}
     found = due("debian", SIGNED, __patch_kernel_apt=asked, **other)
     assert found["kernel"] is not bool(without) and found["updates"] == ["openssl"]
     assert found["without"] == (["linux-modules-nvidia-580-server-open-6.8.0-1042-aws"] if without else [])
     assert not without or (without in found["told"] and "upgrade.yml" in found["told"] and "stays" in found["told"])
     # apt is asked for what comes, all of it at once.
-    modules = ["linux-modules-nvidia-580-server-open-6.8.0-1042-aws", WITH_SIGNED[1]]
+    modules = ["linux-modules-nvidia-580-server-open-6.8.0-1042-aws", SIGNED["follow"][0]]
     assert found["together"] == ["linux-image-6.8.0-1042-aws", "linux-image-aws", *modules]
 
 
 def test_a_newer_kernel_that_waits_for_its_boot_needs_its_signed_module_too() -> None:
     answer = {"rc": 100, "stdout_lines": [], "stderr": NO_MODULE}
     newer = {**SIGNED, "newest": "6.8.0-1042-aws"}
-    facts = {"running": "6.8.0-1040-aws", "driver": WITH_SIGNED, "__patch_kernel_apt": {"stdout": ""}}
+    facts = {"running": "6.8.0-1040-aws", "__patch_kernel_apt": {"stdout": ""}}
     found = due("debian", newer, __patch_module_apt=answer, **facts)
     assert found["kernel"] is False and found["without"] == ["linux-modules-nvidia-580-server-open-6.8.0-1042-aws"]
     assert due("debian", newer, __patch_module_apt={**answer, "rc": 0}, **facts)["kernel"] is True

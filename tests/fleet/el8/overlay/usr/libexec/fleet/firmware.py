@@ -5,7 +5,7 @@ types it, {"choose": "Continue boot"} leaves; without the file nobody presses a 
 removed before anything is asked, and three wrong passwords end it. Runs on Python 3.6.
 """
 
-import crypt
+import importlib
 import json
 import os
 import struct
@@ -65,6 +65,7 @@ def is_right(password, request):
     method, rounds, size, salt, digest = REQUEST.unpack(request)
     if method != SHA512:
         raise SystemExit("the stand-in for MokManager knows $6$ alone")
+    crypt = importlib.import_module("crypt")  # Python 3.13 has none: a host of Ubuntu 24.04 has nobody at its console
     count = "" if rounds == ROUNDS else f"rounds={rounds}$"
     made = crypt.crypt(password, PREFIX + count + salt[:size].decode())
     return sha512_digest(made.rsplit("$", 1)[1]) == digest[:64]

@@ -120,7 +120,7 @@ def build_ubuntu_image(base: Path, repositories: Path, archive: Path, platform: 
     """Ubuntu as its installer leaves it, on Debian's userland: its identity, its archive, a simulated kernel, grub."""
     release, version = RELEASES[platform], PYTHON_OF[platform]
     python = find_python(version)
-    shared = [*SHARED_FILES, *KERNEL_FILES, "usr/libexec/fleet/grub.py"]
+    shared = [*SHARED_FILES, *KERNEL_FILES, "usr/libexec/fleet/grub.py", "usr/libexec/fleet/firmware.py"]
     files = [DEBIAN_DIR / "setup", UBUNTU_DIR, CONTAINERFILE, Path(__file__)]
     files += [EL8_DIR / "overlay" / file for file in shared]
     key = content_hash(files, base.name, archive.name, python.version, ca_fingerprint())

@@ -247,10 +247,9 @@ def kernel_of(
     signed = family.get("signed_modules")
     if signed:
         # For a newer kernel its signed module is what headers are elsewhere.
-        names = {"updated": [*found["updated"], *signed["follow"]], "headers": signed["by_release"]}
-        return dict(
-            found, releases=releases, packages=[], devel=[], module=signed["each"], follow=signed["follow"], **names
-        )
+        names = {"updated": [*found["updated"], *signed["follow"]], "headers": signed["by_release"], "versions": {}}
+        own = {"module": signed["each"], "follow": signed["follow"]}
+        return dict(found, releases=releases, packages=[], devel=[], **names, **own)
     devel = [found["headers"][name] for name in releases if name in found["headers"]]
     # With what brings the headers of a newer kernel, DKMS builds for it before it boots.
     brings = [] if family["format"] == "rpm" else follow

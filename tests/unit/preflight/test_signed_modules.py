@@ -62,7 +62,7 @@ def test_under_secure_boot_nobody_has_to_be_at_the_console(gpus, system, open_):
     assert plan["kernel"]["follow"] == [f"linux-modules-nvidia-580-server{open_}-generic-hwe-22.04"]
     assert not set(plan["kernel"]["follow"]) & set(driver["packages"])
     assert not any("dkms" in name for name in [*driver["packages"], *plan["kernel"]["packages"]])
-    assert plan["kernel"]["devel"] == [] and plan["kernel"]["packages"] == []
+    assert plan["kernel"]["devel"] == [] and plan["kernel"]["packages"] == [] and plan["kernel"]["versions"] == {}
     # A patch day brings the module with the kernel; what is held keeps it to the driver's version.
     assert f"linux-modules-nvidia-580-server{open_}-generic-hwe-22.04" in plan["kernel"]["updated"]
     assert plan["kernel"]["module"].format(kernel=NEW) == f"linux-modules-nvidia-580-server{open_}-{NEW}"

@@ -50,7 +50,10 @@ def test_a_patch_day_boots_the_next_kernel_of_the_flavour_with_its_module(finish
     built = at_host("dkms status | grep -c ': installed'")
     assert built == "2" and at_host(f"modinfo -k {NEW} -F version nvidia") == before
     # The new kernel is grub's first entry and its default, without what the trial needed.
-    assert at_host("ls /etc/default/grub.d 2>/dev/null || :") == "" and f"vmlinuz-{NEW}" in at_host("cat /proc/cmdline")
+    assert at_host("ls /etc/default/grub.d | grep gpuwright || :") == ""
+    assert f"vmlinuz-{NEW}" in at_host("cat /proc/cmdline") and "panic=" not in at_host(
+        "grep vmlinuz- /boot/grub/grub.cfg"
+    )
     again = run("playbooks/patch.yml", patch_updates="none")
     assert (again.rc, again.changed) == (0, 0) and at_host(kernel) == NEW, again.output
 

@@ -122,8 +122,9 @@ def switched():
         yield unit + " disabled", ["systemctl", "disable", unit], ["systemctl", "enable", unit]
     for unit in RUNNING:
         yield unit + " stopped", ["systemctl", "stop", unit], ["systemctl", "start", unit]
-    masked = ["systemctl", "--runtime", "mask", "gpuwright-check.timer"]
-    yield "a timer masked", masked, ["systemctl", "--runtime", "unmask", "gpuwright-check.timer"]
+    # Of a package: a unit file below /etc wins over a mask in /run, and stands where a mask in /etc would.
+    masked = ["systemctl", "--runtime", "mask", "nvidia-persistenced.service"]
+    yield "a service masked", masked, ["systemctl", "--runtime", "unmask", "nvidia-persistenced.service"]
     yield "another shell", ["usermod", "-s", "/bin/bash", "trainer"], ["usermod", "-s", "/sbin/nologin", "trainer"]
     yield "unlocked", ["usermod", "-p", "x", "trainer"], ["usermod", "-p", "!", "trainer"]
     yield "another group", ["usermod", "-aG", "users", "trainer"], ["gpasswd", "-d", "trainer", "users"]

@@ -20,7 +20,7 @@ def train(slurm: Cluster, name: str, words: str, before: str = "", check: bool =
     program = f"{environment}/bin/python -B -m gan_trainer.cli --config /common/c.yml run_dir=/common/{name} {words}"
     variables = f"export PYTHONPATH={package} OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0"
     tasks = f"{before} srun --partition=shared --nodes=2 --ntasks=4 --ntasks-per-node=2 --overcommit --label"
-    return slurm.sh("controller", f"cd / && {variables} && {tasks} {program}", check=check)
+    return slurm.sh("controller", f"cd /; {variables}; {tasks} {program}", check=check)
 
 
 def steps(slurm: Cluster, name: str) -> list[int]:

@@ -34,7 +34,8 @@ def test_an_import_a_package_a_role_or_a_playbook_more_is_drift() -> None:
     new = made.page(TEXT, {**packages, "clocks": {"checks"}}, plays)
     assert "| `clocks` | ? | checks |" in new and new.index("`clocks` |") > new.index("`checks` |")
     other = copy.deepcopy(plays)
-    other["model"][0]["roles"].append({"role": "gpuwright.node.model_server"})
+    role = {"ansible.builtin.import_role": {"name": "gpuwright.node.model_server"}}
+    other["model"][0]["tasks"][0]["block"].append(role)
     assert "<br/>model_trainer<br/>model_server" in made.page(TEXT, packages, other)
     del other["framework"]
     assert "system --> model" in made.page(TEXT, packages, other)

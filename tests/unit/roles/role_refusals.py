@@ -76,7 +76,7 @@ NOT_FOLLOWED = {
     ("patch/not_booted.yml", "Stop before the reboot"): "tests/unit/rollout/test_patch_kernels.py: not given back",
     ("patch/return.yml", "Stop with the node drained"): "tests/unit/rollout/test_patch_runs.py: not given back",
     ("patch/boot_entry.yml", "Stop if another entry"): "by hand: root changes GRUB_DEFAULT",
-    ("patch/changed.yml", "Stop if no other kernel"): "by hand: root looks at what brings the kernel",
+    ("patch/changed.yml", "Stop if the updates"): "by hand: root looks at what brings the kernel",
     ("patch/changed.yml", "Stop if grub's menu"): "by hand: root removes the other flavour",
     ("patch/default.yml", "Stop if another kernel"): "by hand: root looks at the boot loader's default",
     ("patch/known.yml", "Stop if no package is known"): "by hand: root installs a kernel of the distribution",

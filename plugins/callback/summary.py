@@ -125,6 +125,9 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_no_hosts_matched(self) -> None:
         self._plays_with_hosts -= 1
 
+    def _is_controller(self, name: str) -> bool:
+        return name == "localhost" and name not in self._selected
+
     def _is_left_out(self, stats: AggregateStats) -> bool:
         """Whether the command line has left out every task of a run whose plays have hosts."""
         return self._own_playbook and self._plays_with_hosts > 0 and not stats.processed
@@ -135,7 +138,8 @@ class CallbackModule(CallbackBase):
         inventory = inventory_of(play.get_variable_manager())
         if inventory:
             found = inventory.get_hosts(play.hosts, ignore_restrictions=True)
-            self._selected |= {host.get_name() for host in found} - {"localhost"}
+            # A node may be called localhost, too; a play on the controller names it so.
+            self._selected |= {host.get_name() for host in found} - (set(play.hosts) & {"localhost"})
 
     def v2_playbook_on_task_start(self, task: Task, is_conditional: bool) -> None:
         if not context.CLIARGS.get("check"):
@@ -292,7 +296,7 @@ class CallbackModule(CallbackBase):
             for row in rows.rows_of(name, host, stats.summarize(name), verifying, self._aborted, check)
         ]
         # The controller itself appears if a play runs there; it is no node.
-        nodes = [row for row in found if row.host != "localhost" or row.word in ("LOST", "STOPPED")]
+        nodes = [row for row in found if not self._is_controller(row.host) or row.word in ("LOST", "STOPPED")]
         if check:
             whole = all(row.word in rows.DONE for row in nodes)
             for line in check_mode.would_change(hosts, words.width(), whole):

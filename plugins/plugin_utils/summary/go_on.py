@@ -26,7 +26,8 @@ def lines(nodes: Sequence[Row], selected: Iterable[str], own: bool) -> list[str]
     done = {row.host for row in nodes if row.word in DONE}
     every = {row.host for row in nodes if row.host != "localhost"} | set(selected)
     wanted = sorted(every - done)
-    if not wanted or is_continued_otherwise() or any(row.host == "localhost" for row in nodes):
+    on_controller = any(row.host == "localhost" for row in nodes) and "localhost" not in every
+    if not wanted or is_continued_otherwise() or on_controller:
         return []
     # Within a play's hosts, "all" means all of them, whatever their group.
     limit = context.CLIARGS.get("subset") or (None if own else "all")

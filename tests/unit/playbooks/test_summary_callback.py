@@ -320,8 +320,17 @@ def test_check_mode_ends_with_what_would_change_and_reboot(run):
 def test_check_mode_tells_of_the_controller_too(run):
     run.host("localhost")
     task = {"name": "Make it", "ansible.builtin.file": {"path": f"{run.folder}/new", "state": "directory"}}
-    _code, output = run([task], "--check")
+    _code, output = run([task], "--check", play={"hosts": "localhost"})
     assert "Would change: p\n  localhost  Make it\n" in output and "GPU nodes" not in output
+
+
+@pytest.mark.parametrize(("verdict", "answer"), [("PASS", PASSED), ("FAIL", FAILED)])
+def test_a_node_may_be_called_localhost(run, verdict, answer):
+    """As where somebody prepares the machine that they sit at."""
+    run.host("localhost", answer)
+    _code, output = run([VERIFY])
+    assert [line.split()[:2] for line in summary(output)][0] == ["localhost", verdict]
+    assert ("To continue: " in output) is (verdict == "FAIL")
 
 
 def test_check_mode_of_a_run_that_verifies_nothing(run):

@@ -49,7 +49,9 @@ def test_a_lock_holds_what_its_plan_asks_for(file: Path) -> None:
     """A plan with pins has one, too, where somebody has made it: then what it was made from is what counts."""
     content, plan = locked(file), plans().get(file.name)
     assert all(hashes > 0 for _version, hashes in content.values())
-    pytorch, tensorflow = re.fullmatch(r"py[0-9.]+-torch([0-9.]+)-\w+?(?:-tf([0-9.]+))?\.txt", file.name).groups()
+    parts = re.fullmatch(r"py[0-9.]+-torch([0-9.]+)-\w+?(?:-tf([0-9.]+))?\.txt", file.name)
+    assert parts is not None
+    pytorch, tensorflow = parts.groups()
     assert content["torch"][0].partition("+")[0] == pytorch
     assert content.get("tensorflow", ("",))[0] == (tensorflow or "")
     asked = file.with_suffix(".in").read_text().splitlines()

@@ -56,7 +56,7 @@ RELEASES = {
     "700": {"type": "new feature branch", "driver_info": [{"release_version": "700.10.02"}]},
 }
 # As NVIDIA writes a bulletin; "version" and "versions" were both seen.
-CSAF = {
+CSAF: dict[str, Any] = {
     "document": {
         "title": "Security Bulletin: GPU Display Driver - December 2026",
         "tracking": {"id": "5999", "initial_release_date": "2026-12-09T00:00:00Z"},
@@ -76,7 +76,7 @@ CSAF = {
         },
     ],
 }
-HOLE = {
+HOLE: dict[str, Any] = {
     "id": "GHSA-aaaa-bbbb-cccc",
     "aliases": ["CVE-2026-88888"],
     "summary": "A picture can run code.",

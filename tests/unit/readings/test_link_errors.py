@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpuwright.readings.link_errors import PATH, Sample, compared, read_link_errors
@@ -44,7 +45,12 @@ def test_a_host_without_an_adapter_has_none_and_keeps_nothing(host: HostTree) ->
 
 @needs_root
 def test_a_rise_is_told_since_an_earlier_look(host: HostTree) -> None:
-    counters = {"symbol_error": 7, "rx_icrc_encapsulated": 0, "port_xmit_data": 10**15, "link_downed": "N/A (no PMA)"}
+    counters: dict[str, Any] = {
+        "symbol_error": 7,
+        "rx_icrc_encapsulated": 0,
+        "port_xmit_data": 10**15,
+        "link_downed": "N/A (no PMA)",
+    }
     assert look(host, 100.0, **counters) == [{"name": "mlx5_0 port 1", "since_s": 0.0, "rises": {}}]
     [found] = look(host, 400.0, symbol_error=9)
     assert found == {"name": "mlx5_0 port 1", "since_s": 300.0, "rises": {"symbol_error": 2, "rx_icrc_encapsulated": 0}}

@@ -184,7 +184,11 @@ def test_an_idle_node_on_which_a_job_begins_meanwhile_is_given_back_at_once(site
 
 
 def test_a_node_that_is_found_bad_is_kept_and_returned_by_no_run(site: Site) -> None:
-    words = {"drain_by": "slurm", "drain_only_idle": True, "drain_finding": "sweep: accept.product: other bits"}
+    words: dict[str, Any] = {
+        "drain_by": "slurm",
+        "drain_only_idle": True,
+        "drain_finding": "sweep: accept.product: other bits",
+    }
     assert site.play("drain", "keep", "keep", "return", **words) == 0, site.log
     assert site.slurm.get("n1")["reason"] == "gpuwright: sweep: accept.product: other bits"
     assert site.slurm.drained() == ["n1"] and len(site.slurm.updates()) == 2

@@ -297,7 +297,7 @@ def test_newer_tables_of_the_inventory_count(tmp_path: Path) -> None:
     text = json.dumps({"tables": tables, "bulletins": [*known.bulletins, {**one, "branches": {"580": row}}]})
     (tmp_path / "knowledge.yml").write_text(text)
     (tmp_path / "knowledge.yml.sha256").write_text(hashlib.sha256(text.encode()).hexdigest())
-    asked = {"lock": "", "text": "", "drivers": ["580.178.04"], "file": "", "more": "", "today": day}
+    asked: dict[str, Any] = {"lock": "", "text": "", "drivers": ["580.178.04"], "file": "", "more": "", "today": day}
     assert compared(**asked)["rows"] == []
     found = compared(**asked, newer=(str(tmp_path), ""))
     assert [one["fixed"] for one in found["rows"]] == ["580.999.01"] and f"as of {day}, 0 days" in found["as_of"][0]

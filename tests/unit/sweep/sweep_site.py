@@ -36,7 +36,7 @@ class SweepSite(AcceptSite):
         content = "{{ __verified | combine({'time': now(utc=true).strftime('%Y-%m-%dT%H:%M:%SZ')}) | to_json }}"
         keep = {"content": content, "dest": f"{self.reports}/{{{{ inventory_hostname }}}}.json"}
         fails = {"that": "__verified.verdict == 'PASS'", "fail_msg": "the verification has failed"}
-        stand_in = [
+        stand_in: list[dict[str, Any]] = [
             {"ansible.builtin.file": {"path": str(self.reports), "state": "directory"}},
             {"ansible.builtin.copy": keep, "when": "__verified.verdict is defined"},
             {"ansible.builtin.assert": fails},

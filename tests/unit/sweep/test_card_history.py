@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept
 ROW = kept.Row("Z9", "0000:3b:00.0", "torch 2, CUDA 12, driver 580", {"copy_gb_s": 700.0}, {"pcie_replays": 0})
 
 
-def card(values: list[float | None], software: list[str] | None = None, name: str = "Z9") -> dict[str, Any]:
+def card(values: Sequence[float | None], software: list[str] | None = None, name: str = "Z9") -> dict[str, Any]:
     count = len(values)
     return {
         "name": name, "place": "0000:3b:00.0", "at": [f"2026-11-{day:02}T10:00:00Z" for day in range(1, count + 1)],
-        "software": software or ["580"] * count, "figures": {"copy_gb_s": values}, "counters": {}, "product": None,
-        "now": None,
+        "software": software or ["580"] * count, "figures": {"copy_gb_s": list(values)}, "counters": {},
+        "product": None, "now": None,
     }  # fmt: skip
 
 
@@ -80,7 +81,8 @@ def test_a_card_takes_its_history_along_to_another_node() -> None:
 
 def test_a_card_is_held_against_its_own_first_days() -> None:
     drop = trend.since_its_first_days(card([700.0, 702.0, 698.0, 630.0]), "copy_gb_s")
-    assert drop == trend.Drop("copy_gb_s", 630.0, 700.0, pytest.approx(0.1), days=3)
+    assert drop and drop._replace(below=0.0) == trend.Drop("copy_gb_s", 630.0, 700.0, 0.0, days=3)
+    assert drop.below == pytest.approx(0.1)
     assert trend.since_its_first_days(card([700.0, 700.0, 630.0]), "copy_gb_s") is None, "too few days"
     # Another driver begins anew.
     anew = card([700.0] * 5 + [600.0] * 3, ["570"] * 5 + ["580"] * 3)

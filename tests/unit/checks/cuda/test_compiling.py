@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import healthy_files
 import pytest
@@ -15,7 +16,7 @@ from gpuwright.verdict.reader import Seen
 from host_tree import HostTree
 
 NVCC = "/usr/local/cuda-12.9/bin/nvcc"
-PLAN = {"plan": {"cuda": {"prefix": "/usr/local/cuda-12.9"}}, "training_user": "trainer"}
+PLAN: dict[str, Any] = {"plan": {"cuda": {"prefix": "/usr/local/cuda-12.9"}}, "training_user": "trainer"}
 
 
 def compiled(root: str, expectations: dict | None = None) -> dict[str, str] | None:
@@ -74,7 +75,8 @@ def test_nvcc_is_tried_with_the_compiler_that_the_plan_names(host: HostTree) -> 
     healthy_files.put_program(host, GXX, "exit 0")
     put_nvcc(host, f'test "$1" = -ccbin && test "$2" = {host.root}{GXX} && cp "$5" "$4"')
     assert compiled(host.root, WITH_TOOLSET) == {"problem": "", "compiler": GXX}
-    assert compiled(host.root)["problem"] == "it ended with 1"
+    without = compiled(host.root)
+    assert without is not None and without["problem"] == "it ended with 1"
 
 
 def test_a_planned_compiler_that_is_not_there_is_the_cause(host: HostTree) -> None:

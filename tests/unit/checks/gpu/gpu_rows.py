@@ -40,7 +40,7 @@ HALVES: dict[str, Any] = {"mig": {"all": ["3g.20gb", "3g.20gb"]}}
 MOMENT, NOW = ("moment",), {"time": "2026-02-01T10:00:00Z", "boot_id": "a", "uptime_s": 1000.0}
 # The last moment at which it counts.
 ASIDE = "strikes.json.damaged-2026-01-02T100000Z"
-LOST = {"cards": [], "slots": {}}
+LOST: dict[str, Any] = {"cards": [], "slots": {}}
 STRUCK = {
     **dict.fromkeys(("serial", "uuid", "name", "pci_id", "message"), "x"),
     **dict.fromkeys(("first", "last"), NOW["time"]),

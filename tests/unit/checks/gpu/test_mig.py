@@ -56,7 +56,12 @@ def test_level_quick_waits_no_longer_for_the_list(on_path, monkeypatch):
     """All questions share the time that nvidia-smi has."""
     asked = []
     finished = Finished(0, LISTED, "", False, False, False, "")
-    monkeypatch.setattr(mig, "run_bounded", lambda _words, seconds: asked.append(seconds) or finished)
+
+    def answer(_words, seconds):
+        asked.append(seconds)
+        return finished
+
+    monkeypatch.setattr(mig, "run_bounded", answer)
     gpus = [{**gpu, "mig_mode": "Enabled"} for gpu in healthy_node.readings()["nvidia_smi"]["gpus"]]
     for taken, left in ((0.5, 2.5), (2.9, 1.0)):
         clock = iter((0.0, taken))

@@ -12,6 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.module_utils.host.written.state_file import Damaged
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.told import printable
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import FAIL
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report import now_utc
 from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.figures import answer_in
@@ -79,7 +80,7 @@ class ActionModule(ActionBase):
         else:
             looks = self._looks_at_hosts(options, histories, now)
         for host, problem in problems.items():
-            display.warning(problem)
+            display.warning(printable(problem))
             if host in looks and writes and kept.path_of(options["folder"], host).exists():
                 # It could neither be read nor set aside, and is not overwritten.
                 looks[host] = choose.Look(problem)

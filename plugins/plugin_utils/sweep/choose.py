@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.plugin_utils.history.kept import History, epoch
@@ -143,7 +143,7 @@ def turns(
         why = _why_not(look, histories.get(name), rules, now)
         found[name] = Turn(0, why)
         due += [] if why else [name]
-    if due and not within(rules.hours, time.localtime(now).tm_hour):
+    if due and not within(rules.hours, datetime.fromtimestamp(now).astimezone().hour):
         text = "it is outside the hours {}-{} of sweep_hours".format(*rules.hours)
         return {**found, **dict.fromkeys(due, Turn(0, text))}
     if due and room < 1:

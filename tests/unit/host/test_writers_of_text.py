@@ -26,7 +26,7 @@ SMALL = {
 # Ansible's own display, past the screen's door: names, paths and counts of our own, or words that passed `printable`.
 DISPLAYS = {
     "plugins/action/bundle_packages.py", "plugins/action/gpu_verify.py", "plugins/action/operator_lock.py",
-    "plugins/callback/drift.py", "plugins/callback/lock.py", "plugins/callback/rollout.py",
+    "plugins/action/sweep.py", "plugins/callback/drift.py", "plugins/callback/lock.py", "plugins/callback/rollout.py",
     "plugins/callback/summary.py", "plugins/plugin_utils/rollout/current.py", "plugins/plugin_utils/screen/run_log.py",
     "plugins/plugin_utils/screen/voice.py",
 }  # fmt: skip

@@ -500,7 +500,7 @@ def test_every_module_that_runs_on_nodes_renews_it() -> None:
     own = "from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule"
     others = {path.stem for path in (REPOSITORY / "library").glob("*.py") if own not in path.read_text()}
     assert others == {"bundle_make", "gpu_plan", "host_plan", "installation_file", "package_lock", "reboot_node",
-                      "report_page", "rollout"}  # fmt: skip
+                      "report_page", "rollout", "sweep"}  # fmt: skip
 
 
 def test_a_lease_that_was_renewed_since_it_was_judged_is_not_replaced(root: Path) -> None:

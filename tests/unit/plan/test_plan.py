@@ -87,6 +87,8 @@ def test_the_plan_of_the_reference_machine() -> None:
         "newest": KERNEL,
         "packages": ["gcc", "make", "elfutils-libelf-devel", "kernel-headers", "dkms"],
         "devel": [f"kernel-devel-{KERNEL}", f"kernel-devel-{NEXT_KERNEL}"],
+        "module": "",
+        "follow": [],
     }
     assert plan["cuda"] == {
         "version": "12.9",

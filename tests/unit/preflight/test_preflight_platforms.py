@@ -73,6 +73,6 @@ def test_only_what_judges_takes_a_processor_on_which_nothing_is_installed():
     """The verification does, as a playbook and as a role alone, and playbooks that bring no plan about."""
     book = {path.name: yaml.safe_load(path.read_text()) for path in (REPOSITORY / "playbooks").glob("*.yml")}
     said = {name for name, plays in book.items() for play in plays if play.get("vars", {}).get("preflight_judges_only")}
-    assert said == {"verify.yml", "patch.yml", "rollback.yml", "uninstall.yml"}
+    assert said == {"verify.yml", "patch.yml", "rollback.yml", "sweep.yml", "uninstall.yml"}
     role = yaml.safe_load((REPOSITORY / "roles/verify/tasks/ready.yml").read_text())
     assert role[0]["vars"]["preflight_judges_only"] is True

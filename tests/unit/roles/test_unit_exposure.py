@@ -25,6 +25,7 @@ VARIABLES = {
     "__model_trainer_group": "trainer",
     "model_trainer_data_dir": "/srv/gan/data",
     "model_trainer_runs_dir": "/srv/gan/runs",
+    "__model_trainer_compiler": "/opt/rh/gcc-toolset-14/root/usr/bin/g++",
     "__model_trainer_venv": "/opt/gpuwright/venvs/current",
     "__system_containers_spec": "/var/run/cdi/nvidia.yaml",
     "__system_containers_engines": {"additional_groups": False},

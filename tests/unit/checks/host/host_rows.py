@@ -175,7 +175,7 @@ ROWS: list[tuple[str, Changes, dict[str, object], str, str]] = [
         "rose by 3 in 0.1 h (3 per hour; limit 1)",
     ),
     ("host.infiniband_errors", {("link_errors",): []}, {}, UNKNOWN, "show no port"),
-    ("host.infiniband_errors", rising(300.0, symbol_error=None), {}, UNKNOWN, "symbol_error"),
+    ("host.infiniband_errors", rising(300.0, symbol_error=None), {}, UNKNOWN, "rises[0].rise is not a number"),
     ("host.disks", {(*DISK, "state"): "dead"}, {}, FAIL, "the kernel reports nvme0n1 as dead"),
     ("host.disks", {(*DISK, "health"): health(passed=False)}, {}, FAIL, "nvme0n1 reports that it is failing"),
     ("host.disks", {(*DISK, "health"): health(critical_warning=4)}, {}, FAIL, "critical warning 4"),

@@ -12,6 +12,8 @@ from .kept import FIRST_ROWS
 # Fewer days, or cards, have no middle that a figure could be held against.
 LEAST_DAYS = LEAST_CARDS = 3
 Card = Mapping[str, Any]
+# {(model, software, measure): (median, number of cards)}
+Medians = Mapping[tuple[str, str, str], tuple[float, int]]
 
 
 class Drop(NamedTuple):
@@ -54,23 +56,23 @@ def since_its_first_days(card: Card, measure: str) -> Drop | None:
     return Drop(measure, values[-1], usual, part_below(values[-1], usual), days=len(first), lasts=lasts)
 
 
-def against_the_fleet(card: Card, measure: str, medians: Mapping[tuple[str, str], tuple[float, int]]) -> Drop | None:
+def against_the_fleet(card: Card, measure: str, medians: Medians) -> Drop | None:
     """Against the median of the fleet's cards of its model; None where there are too few."""
-    value, found = last(card, measure), medians.get((card["name"], measure))
+    value, found = last(card, measure), medians.get((card["name"], card["software"][-1], measure))
     if value is None or found is None:
         return None
     usual, count = found
     return Drop(measure, value, usual, part_below(value, usual), cards=count)
 
 
-def fleet_medians(cards: Iterable[Card]) -> dict[tuple[str, str], tuple[float, int]]:
-    """(median, number of cards) of the last values, by model and measure, where there are enough."""
-    values: dict[tuple[str, str], list[float]] = {}
+def fleet_medians(cards: Iterable[Card]) -> Medians:
+    """(median, number of cards) of the last values, by model, software and measure, where there are enough."""
+    values: dict[tuple[str, str, str], list[float]] = {}
     for card in cards:
         for measure in card["figures"]:
             value = last(card, measure)
             if value is not None:
-                values.setdefault((card["name"], measure), []).append(value)
+                values.setdefault((card["name"], card["software"][-1], measure), []).append(value)
     return {key: (statistics.median(row), len(row)) for key, row in values.items() if len(row) >= LEAST_CARDS}
 
 
@@ -78,7 +80,7 @@ def part_below(value: float, usual: float) -> float:
     return 1.0 - value / usual if usual > 0 else 0.0
 
 
-def worst(card: Card, medians: Mapping[tuple[str, str], tuple[float, int]]) -> Drop | None:
+def worst(card: Card, medians: Medians) -> Drop | None:
     """The measure that has dropped most, against whichever is worse."""
     found = [
         drop

@@ -13,7 +13,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.history.kept import
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.words import fold_names, name_some
 
 # How others read that a node is with a sweep, and that one has found it bad. gpuwright-drains returns neither.
-TAKEN = "gpuwright: planned work: sweep ("
+TAKEN = "gpuwright: planned work: sweep (gpuwright)"
 BAD = "gpuwright: sweep: "
 # Flags of Slurm that an idle node may have; any other means that it is kept for something, or not there.
 IDLE_FLAGS = {"cloud", "dynamic_norm"}
@@ -105,7 +105,8 @@ def _cells(line: str) -> list[str]:
 
 
 def _slurm_look(state: str, reason: str, busy: str | None) -> Look:
-    answers, drained = "*" not in state, "drain" in state
+    answers = "*" not in state and "not_responding" not in state
+    drained = "drain" in state
     if drained and reason.startswith(TAKEN):
         why = "an earlier sweep has left it drained" + ("" if answers else ", and it does not answer")
         return Look(why, taken=True, answers=answers)

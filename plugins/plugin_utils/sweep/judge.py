@@ -20,6 +20,8 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import m
 from .cards import CardNow, cards_now
 
 # Of the acceptance's findings, those that say nothing bad of the node: something was not measured.
+# What the host decides as well: its slot, processor and memory, which cards of one model need not have in common.
+HOSTS_TOO = {"h2d_gb_s", "d2h_gb_s", "h2d_remote_gb_s", "d2h_remote_gb_s", "p2p_gb_s", "link_gt_s"}
 DOUBT = ("accept.no_record", "accept.problem", "accept.unmeasured", "accept.device")
 # Of the whole node.
 NO_CARD = ""
@@ -114,20 +116,19 @@ def of_product(card: CardNow, cards: Sequence[CardNow], known: Mapping[str, Any]
     return [finding("accept.product", status, f"{name_of(card)}: {text}", card.key) for status, text in found]
 
 
-def of_trend(
-    card: CardNow, row: Mapping[str, Any], medians: Mapping[tuple[str, str], tuple[float, int]], share: float
-) -> list[dict[str, str]]:
+def of_trend(card: CardNow, row: Mapping[str, Any], medians: trend.Medians, share: float) -> list[dict[str, str]]:
     """A card that is slower than on its own first days, or than the others of its model: with the numbers."""
     found = []
     for measure in row["figures"]:
+        bad = WARN if measure in HOSTS_TOO or measure.startswith("smoke_") else FAIL
         own = trend.since_its_first_days(row, measure)
         if own and own.below > share:
-            found.append(finding("sweep.slower", FAIL, f"{words(card, own)}, {limit(share)}", card.key))
+            found.append(finding("sweep.slower", bad, f"{words(card, own)}, {limit(share)}", card.key))
         elif own and own.lasts and own.below > share * EARLY:
             found.append(finding("sweep.declines", WARN, words(card, own), card.key))
         fleet = trend.against_the_fleet(row, measure, medians)
         if fleet and fleet.below > share:
-            found.append(finding("sweep.outlier", FAIL, f"{words(card, fleet)}, {limit(share)}", card.key))
+            found.append(finding("sweep.outlier", bad, f"{words(card, fleet)}, {limit(share)}", card.key))
     return found
 
 

@@ -22,6 +22,7 @@ NOT_FOLLOWED = {
     ("sweep/check.yml", "Refuse a setting"): "test_sweep_runs.py; the message tells the range",
     ("sweep/check.yml", "Refuse a scheduler"): "test_sweep_runs.py, where other plays have another one",
     ("sweep/check.yml", "Refuse to take nodes"): "test_sweep_runs.py, where other plays leave it out",
+    ("sweep/check.yml", "Refuse a reason"): "test_sweep_runs.py, where other plays have their own",
     ("sweep/main.yml", "End with what failed"): "tests/schedulers: the next run takes the node again",
     ("sweep/bad.yml", "End with what"): "by hand: somebody repairs or replaces what it names",
     ("drain/drain.yml", "Refuse a scheduler"): "test_drain_role.py; the message lists every value",

@@ -100,10 +100,13 @@ def test_a_decline_that_lasts_is_told_from_one_bad_day() -> None:
 def test_a_card_is_held_against_the_fleet_s_cards_of_its_model() -> None:
     cards = [card([700.0]), card([710.0]), card([690.0]), card([500.0]), card([100.0], name="other")]
     medians = trend.fleet_medians(cards)
-    assert medians == {("Z9", "copy_gb_s"): (695.0, 4)}
+    assert medians == {("Z9", "580", "copy_gb_s"): (695.0, 4)}
     drop = trend.against_the_fleet(cards[3], "copy_gb_s", medians)
     assert drop and drop.cards == 4 and drop.below == pytest.approx(1 - 500 / 695)
     assert trend.against_the_fleet(cards[4], "copy_gb_s", medians) is None
+    # While the fleet is half upgraded, each half is compared by itself.
+    newer = [*cards, card([900.0], ["620"]), card([910.0], ["620"])]
+    assert trend.fleet_medians(newer) == medians
     assert trend.worst(cards[3], medians) == drop and trend.worst(cards[4], medians) is None
 
 

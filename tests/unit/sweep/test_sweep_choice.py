@@ -55,11 +55,15 @@ def test_whose_drain_it_is_is_told_by_its_reason() -> None:
     assert ours.taken and turns({"n1": ours})["n1"].left
     # A node that does not answer is returned once it does.
     gone = slurm("down*+drain", "gpuwright: planned work: sweep (gpuwright)")
-    assert gone.taken and not turns({"n1": gone})["n1"].left
-    assert turns({"n1": slurm("down+drain", "gpuwright: planned work: sweep (x)")})["n1"].left, "it was rebooted"
+    newer = slurm("down+drain+not_responding", "gpuwright: planned work: sweep (gpuwright)")
+    for look in (gone, newer):
+        assert look.taken and not turns({"n1": look})["n1"].left
+    rebooted = slurm("down+drain", "gpuwright: planned work: sweep (gpuwright)")
+    assert turns({"n1": rebooted})["n1"].left
     bad = slurm("idle+drain", "gpuwright: sweep: accept.product: its product differs")
     assert bad.bad and not turns({"n1": bad})["n1"].left
     for reason in ("bob: fan", "gpuwright: planned work: driver 580 (alice)", "gpuwright: kernel.xid: Run: reboot",
+                   "gpuwright: planned work: sweep (bob)",
                    "not gpuwright: planned work: sweep (x)", "none"):  # fmt: skip
         look = slurm("idle+drain", reason)
         assert look.why == f"it is drained by somebody else ({reason})" and not look.taken and not look.bad

@@ -96,6 +96,7 @@ def test_without_a_scheduler_idle_nodes_are_taken_in_batches_of_the_share(site: 
         ({"sweep_hours": "22:00"}, "sweep_hours is '22:00', expected two different hours"),
         ({"by": "kubernetes"}, "[sweep.by]"),
         ({"gpuwright_busy": "force"}, "[sweep.busy]"),
+        ({"drain_reason": "nightly"}, "[sweep.reason]"),
     ],
 )
 def test_bad_input_gets_one_clear_error(site: SweepSite, variables: dict, words: str) -> None:

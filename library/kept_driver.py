@@ -112,8 +112,8 @@ remove:
 
 from typing import Any, Dict
 
+from ansible_collections.gpuwright.node.plugins.module_utils.driver_change import kept_driver
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
-from ansible_collections.gpuwright.node.plugins.module_utils.packages import kept_driver
 
 SPEC = {
     "state": {"type": "str", "choices": ["kept", "closed", "put_back", "read"], "required": True},

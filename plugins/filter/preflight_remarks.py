@@ -104,9 +104,7 @@ def _kernel_of_another_release(name: str, node: Mapping[str, Any]) -> list[dict[
         f"The running kernel is from release {match[1]}.{match[2]}, but the system is {version}: "
         "an update is unfinished"
     )
-    step = (
-        "Reboot it, or finish the update (`dnf update`), before the driver is built for a kernel that will be removed."
-    )
+    step = "Reboot it, or finish the update (`sudo dnf update`) before the driver is built for a kernel that goes."
     return [_remark(name, text, f"kernel {node['kernel']['running']}", step)]
 
 
@@ -124,12 +122,14 @@ def _names(names: Iterable[str]) -> str:
 
 def _release_step(system: Mapping[str, Any], usual: str) -> str:
     if system["id"] == "rhel":
-        pin = f"`subscription-manager release --set={usual}`"
+        pin = f"`sudo subscription-manager release --set={usual}`"
     elif system.get("family") == "redhat":
-        pin = f"a repository of {usual} (`echo {usual} > /etc/dnf/vars/releasever`; older ones are in the vault)"
+        pin = (
+            f"a repository of {usual} (`echo {usual} | sudo tee /etc/dnf/vars/releasever`; older ones are in the vault)"
+        )
     else:
         return "Nothing, if that is intended; each host has its own plan."
-    return f"Nothing, if that is intended; otherwise pin {pin}, `dnf update`, reboot, and run again."
+    return f"Nothing, if that is intended; otherwise pin {pin}, `sudo dnf update`, reboot, and run again."
 
 
 def _remark(host: str, text: str, seen: str, step: str) -> dict[str, Any]:

@@ -17,13 +17,14 @@ from gpuwright.checks.containers import reading as containers
 from gpuwright.checks.gpu import strikes_kept as strikes
 from gpuwright.checks.waivers import acknowledgements
 from gpuwright.doctor import root_result
+from gpuwright.driver_change import kept, kept_driver
 from gpuwright.first_record import ledger, stamp
 from gpuwright.host.bounded import Finished
 from gpuwright.host.secure_boot import mok_request
 from gpuwright.launch import runtime_policy
 from gpuwright.launch.calibration import chosen as calibrated
 from gpuwright.operator import record as operator
-from gpuwright.packages import kept, kept_driver, package_sources
+from gpuwright.packages import package_sources
 from gpuwright.probe import plan_choices
 from gpuwright.readings import link_errors, software
 from gpuwright.training import smoke_history

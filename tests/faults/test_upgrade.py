@@ -105,7 +105,7 @@ def test_a_kernel_without_a_module_is_never_booted(before: dict[str, str]) -> No
     assert on_host("rpm -q kernel-core | wc -l") == "1"
     done = play("playbooks/patch.yml", **OLD)
     on_host("rm -f /etc/dkms/nvidia.conf")
-    assert done.rc == 2 and "[patch.not_booted]" in done.text and "[patch.module]" in done.text, done.output
+    assert done.rc == 2 and "[patch.not_booted]" in done.text and "[driver.unbuilt]" in done.text, done.output
     assert on_host("rpm -q kernel-core | wc -l") == "2"
     assert on_host("grubby --default-kernel") == kernel and on_host("cat /proc/sys/kernel/random/boot_id") == boot
 

@@ -105,21 +105,21 @@ def state_findings(state: Mapping[str, Any], lock_holder: Any) -> List[Any]:
                 "packages.unverified",
                 text,
                 "rpm --verifydb gave no answer in time",
-                "Run `rpm --verifydb` on the node.",
+                "Run `sudo rpm --verifydb` on the node.",
                 False,
             )
         )
     elif any(DAMAGE.search(line) and not IN_USE.search(line) for line in verify.splitlines()):
         step = (
-            "With no other package manager running: `rpm --rebuilddb`, then `rpm --verifydb` until it prints nothing."
+            "With no other package manager running: `sudo rpm --rebuilddb`, until `sudo rpm --verifydb` prints nothing."
         )
         found.append(("packages.database", "The rpm database is damaged", _short(verify.splitlines()), step, True))
     if unfinished and not lock_holder:
         text = "dnf's last transaction never finished; packages of it may be half-installed"
         seen = "transaction {id}, begun {began}: {command}".format(**unfinished)
         step = (
-            "A run that installs the driver also finishes it. By hand: see `dnf history info {id}`, then "
-            "`dnf reinstall` of its packages."
+            "A run that installs the driver also finishes it. By hand: see `sudo dnf history info {id}`, then "
+            "`sudo dnf reinstall` of its packages."
         ).format(**unfinished)
         found.append(("packages.unfinished", text, seen, step, False))
     broken = re.findall(r"(?m)^Unsatisfied dependencies for .+", check or "")

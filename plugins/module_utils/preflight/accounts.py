@@ -45,7 +45,7 @@ def account_problems(accounts: Mapping[str, Any], trainer: str, researchers: Any
     if unknown:
         text = f"system_training_researchers names {', '.join(unknown)}, without an account here: not let in yet"
         step = (
-            f"Create what is missing (`useradd {unknown[0]}`, or join your directory service), then run site.yml "
+            f"Create what is missing (`sudo useradd {unknown[0]}`, or join your directory service), then run site.yml "
             "--tags system_training; or correct the name."
         )
         found.append(problem("account.unknown", text, f"getent passwd {' '.join(unknown)}", step, stops=False))

@@ -80,7 +80,7 @@ def fapolicyd_problems(facts: Mapping[str, Any]) -> List[Problem]:
     else:
         step = (
             "As root on the node put these lines into {}, before those about ftype=application/x-sharedlib, and run "
-            "`systemctl restart fapolicyd`: {}"
+            "`sudo systemctl restart fapolicyd`: {}"
         ).format(ONE_FILE, "; ".join(rules))
     text = "fapolicyd lets only root use files that no package has installed, such as the environment in /opt/gpuwright"
     seen = f"the service is on, permissive = {int(state['permissive'])}, and no rule allows /opt/gpuwright"
@@ -88,7 +88,7 @@ def fapolicyd_problems(facts: Mapping[str, Any]) -> List[Problem]:
     if state["listed"]:
         seen += "; a trust list names files there, by their contents"
         step += (
-            " Or keep to trust lists: after the run `fapolicyd-cli --file add /opt/gpuwright/ --trust-file "
-            "gpuwright` and `fapolicyd-cli --update`, since each new environment has new files."
+            " Or keep to trust lists: after the run `sudo fapolicyd-cli --file add /opt/gpuwright/ --trust-file "
+            "gpuwright` and `sudo fapolicyd-cli --update`, since each new environment has new files."
         )
     return [problem("fapolicyd.denied", text, seen, step, stops=not (state["permissive"] or state["listed"]))]

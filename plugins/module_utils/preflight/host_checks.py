@@ -34,7 +34,10 @@ NO_SOURCES: Dict[str, Any] = {"others": [], "refuses": "", "refused": "", "broke
 # TLS certificates and Kerberos tickets are refused if clocks differ by little more than this many seconds.
 MOST_SKEW_SECONDS = 60
 # It is not known which of Debian's time services is installed, and chronyd is not the name of a unit there.
-SET_CLOCK = {"redhat": "systemctl enable --now chronyd && chronyc makestep", "debian": "timedatectl set-ntp true"}
+SET_CLOCK = {
+    "redhat": "sudo systemctl enable --now chronyd && sudo chronyc makestep",
+    "debian": "sudo timedatectl set-ntp true",
+}
 # Written last: an environment without it is built again.
 ENVIRONMENT_STAMP = "/opt/gpuwright/venvs/{}/gpuwright.json"
 
@@ -141,7 +144,8 @@ def hardware_problems(gpus: Sequence[Mapping[str, Any]], wishes: Mapping[str, An
     if count is not None and len(gpus) < count:
         text = f"{len(gpus)} of {count} GPUs are there"
         step = (
-            "Look for the missing card: power, seating, firmware, `dmesg | grep -i nvrm`. To continue without it, set "
+            "Look for the missing card: power, seating, firmware, `sudo dmesg | grep -i nvrm`. To continue without "
+            "it, set "
             "preflight_allow_missing_gpus: true; if the server has fewer, correct verify_expected_gpu_count."
         )
         found.append(problem("gpu.count", text, seen, step, stops=not wishes["allow_missing_gpus"]))
@@ -233,7 +237,9 @@ def package_manager_problems(facts: Mapping[str, Any], stays: bool) -> List[Prob
     said = facts["rpm"]
     if said is None or "error:" in said:
         seen = "rpm did not answer" if said is None else " ".join(said.split())[:200]
-        step = "Look at `rpm -qa | head`; with no other package manager running, `rpm --rebuilddb` repairs most damage."
+        step = (
+            "Look at `rpm -qa | head`; with no other package manager running, `sudo rpm --rebuilddb` mostly repairs it."
+        )
         found.append(problem("packages.database", "The rpm database cannot be read", seen, step))
     else:
         lines = said.splitlines()
@@ -242,7 +248,7 @@ def package_manager_problems(facts: Mapping[str, Any], stays: bool) -> List[Prob
             text = "Packages of the driver are installed twice, as after an interrupted transaction"
             step = "Nothing: a run that installs the driver removes the old versions first."
             if stays:
-                step = "On the node: `dnf remove --duplicates`, then run again."
+                step = "On the node: `sudo dnf remove --duplicates`, then run again."
             found.append(problem("packages.twice", text, ", ".join(twice), step, stops=stays))
     if facts["packages"]:
         found += [problem(*row) for row in state_findings(facts["packages"], facts["lock_holder"])]

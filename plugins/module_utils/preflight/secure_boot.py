@@ -21,8 +21,8 @@ PREPARE = (
 )
 # NVIDIA/yum-packaging-precompiled-kmod#59: for RHEL 10.1 and newer on x86_64, and cards that open modules drive.
 BY_RED_HAT = (
-    " Or, without a console: Red Hat signs open modules. `subscription-manager repos "
-    "--enable=rhel-10-for-x86_64-extensions-rpms`, `dnf install kmod-nvidia nvidia-open`, a reboot, and "
+    " Or, without a console: Red Hat signs open modules. `sudo subscription-manager repos "
+    "--enable=rhel-10-for-x86_64-extensions-rpms`, `sudo dnf install kmod-nvidia nvidia-open`, a reboot, and "
     "system_driver_branch with the branch that this brings: a driver that is there is kept."
 )
 CONFIRM = (
@@ -45,7 +45,8 @@ def secure_boot_problems(host: Mapping[str, Any], plan: Mapping[str, Any], wishe
     present = plan["driver"]["present"]
     if host["secure_boot"] == "unknown" and not present and not plan["driver"].get("signed"):
         step = (
-            "Make it readable: `mount -t efivarfs efivarfs /sys/firmware/efi/efivars`; for a container, look on its "
+            "Make it readable: `sudo mount -t efivarfs efivarfs /sys/firmware/efi/efivars`; for a container, look on "
+            "its "
             "host. Otherwise look in the firmware setup."
         )
         text = "It is not known whether Secure Boot is on, which decides whether the NVIDIA module can be loaded"
@@ -74,7 +75,7 @@ def _key_problems(key: Mapping[str, Any], wishes: Mapping[str, Any], more: str) 
         step = "Make it readable: `mokutil --list-enrolled` and `ls /sys/firmware/efi/efivars` on the node show why."
         return [problem("secure_boot.key", text, seen, step)]
     if state == BLOCKED:
-        step = "On the node: `rm {certificate} {private_key}`; a run makes a new key.".format(**key)
+        step = "On the node: `sudo rm {certificate} {private_key}`; a run makes a new key.".format(**key)
         return [problem("secure_boot.key", text, seen, step)]
     if not wishes["prepare_secure_boot"]:
         return [problem("secure_boot.key", text, seen, CONFIRM if state == STAGED else PREPARE + more)]
@@ -106,7 +107,8 @@ def _signer_problems(signed: Mapping[str, Any]) -> List[Problem]:
                 kernel=signed["kernel"], by=by.format(**signed)
             ),
             f"modinfo -k {signed['kernel']} nvidia: signer {signed['signer'] or 'none'}",
-            "Do not reboot; build and sign it again on the node: `dkms uninstall`, `dkms unbuild` and `dkms install` "
+            "Do not reboot; build and sign it again on the node: `sudo dkms uninstall`, `sudo dkms unbuild` and "
+            "`sudo dkms install` "
             "of nvidia for this kernel; mokutil --list-enrolled shows whose keys are trusted.",
         )
     ]

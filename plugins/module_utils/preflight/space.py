@@ -16,7 +16,7 @@ FOLDERS = WRITTEN + ("/tmp", "/boot")
 # Names of the images that dracut and update-initramfs write.
 INITRAMFS = ("initramfs-", "initrd.img-", "initrd-")
 CPU_ENVIRONMENT_PARTS = 6
-CLEAN = {"redhat": "dnf clean packages", "debian": "apt-get clean"}
+CLEAN = {"redhat": "sudo dnf clean packages", "debian": "sudo apt-get clean"}
 
 
 def read_filesystem(root: str, folder: str) -> Any:
@@ -92,8 +92,9 @@ def read_only_problems(facts: Mapping[str, Any], needs: Iterable[Any]) -> List[P
     if not closed:
         return []
     step = (
-        "Find out why (`dmesg | grep -iE 'remount|I/O error'`, `findmnt -T {}`): after a disk error, repair the disk "
-        "first; otherwise `mount -o remount,rw` what is mounted there, and fix /etc/fstab."
+        "Find out why (`sudo dmesg | grep -iE 'remount|I/O error'`, `findmnt -T {}`): after a disk error, repair the "
+        "disk "
+        "first; otherwise `sudo mount -o remount,rw` what is mounted there, and fix /etc/fstab."
     )
     text = f"The file system of {', '.join(closed)} is mounted read-only"
     return [problem("space.read_only", text, "mount option ro", step.format(closed[0]))]

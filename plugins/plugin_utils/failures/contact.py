@@ -114,7 +114,8 @@ CAUSES = (
         "contact.sshpass",
         r"install the sshpass program",
         "This controller cannot pass a password to ssh: it has no sshpass",
-        "Here: `apt install sshpass` or `dnf install sshpass`; or log in with a key (ssh-copy-id) and omit -k.",
+        "Here: `sudo apt install sshpass` or `sudo dnf install sshpass`; or log in with a key (ssh-copy-id) and omit "
+        "-k.",
         ANSIBLE,
     ),
     NO_SPACE,

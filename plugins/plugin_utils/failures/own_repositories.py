@@ -47,7 +47,7 @@ def repository_step(
         off = [name for name, enabled in named.items() if not enabled and _part(name)]
         usual = [str(row["rebuild"]) for row in repositories.values()]
         wanted = [name for name in usual if name in off] or usual
-        return f"Enable them: `dnf config-manager --set-enabled {' '.join(wanted)}`."
+        return f"Enable them: `sudo dnf config-manager --set-enabled {' '.join(wanted)}`."
     if not named:
         return _unregistered(system["version"], repositories)
     channel = channel_of(named)
@@ -63,10 +63,10 @@ def repository_step(
     if lacking and wanted:
         text += f" For {', '.join(lacking)} this node's files name none{title}."
     elif lacking:
-        text += f" Its files name none for {', '.join(lacking)}: see `subscription-manager repos --list`."
+        text += f" Its files name none for {', '.join(lacking)}: see `sudo subscription-manager repos --list`."
     if not wanted:
         text += (
-            " Look which minor release they are for: `subscription-manager release --show`, /etc/dnf/vars/releasever."
+            " Which minor release are they for? `sudo subscription-manager release --show`, /etc/dnf/vars/releasever."
         )
     return text
 
@@ -96,7 +96,7 @@ def kernel_step(
     extended = f"with EUS, {eus}; " if eus else ""
     return (
         " For a kernel of an earlier minor release or of extended support: (1) enable the repository that has it "
-        f"({extended}else `subscription-manager release --set` with the kernel's minor release); (2) {update}"
+        f"({extended}else `sudo subscription-manager release --set` with the kernel's minor release); (2) {update}"
     )
 
 
@@ -119,8 +119,8 @@ def _like(fitting: Sequence[str], named: Mapping[str, bool]) -> list[str]:
 def _command(wanted: Sequence[str]) -> str:
     # subscription-manager writes redhat.repo anew, and knows of none of a cloud's.
     if any(CLOUD.search(name) for name in wanted):
-        return f"`dnf config-manager --set-enabled {' '.join(wanted)}`"
-    return "`subscription-manager repos " + " ".join(f"--enable={name}" for name in wanted) + "`"
+        return f"`sudo dnf config-manager --set-enabled {' '.join(wanted)}`"
+    return "`sudo subscription-manager repos " + " ".join(f"--enable={name}" for name in wanted) + "`"
 
 
 def _in_channel(name: str, channel: str) -> str:
@@ -140,6 +140,4 @@ def _unregistered(version: str, repositories: Mapping[str, Mapping[str, str]]) -
     extended = ""
     if _has_eus(version):
         extended = " With EUS: " + " ".join(f"--enable={_in_channel(name, 'eus')}" for name in ids) + "."
-    return (
-        f"Enable them: {_command(ids)}; on a cloud image (RHUI): `dnf config-manager --set-enabled {cloud}`.{extended}"
-    )
+    return f"Enable them: {_command(ids)}; with RHUI: `sudo dnf config-manager --set-enabled {cloud}`.{extended}"

@@ -16,20 +16,20 @@ from .cause import Cause, first_cause, what
 COMMANDS = {
     "dnf": {
         "list": "dnf list --showduplicates '{what}*'",
-        "refresh": "dnf clean all",
-        "clean": "dnf clean packages",
-        "install": "dnf install {some}",
+        "refresh": "sudo dnf clean all",
+        "clean": "sudo dnf clean packages",
+        "install": "sudo dnf install {some}",
         "proxy": "`proxy` in /etc/dnf/dnf.conf",
-        "repair": "rpm --rebuilddb",
+        "repair": "sudo rpm --rebuilddb",
         "holds": "dnf versionlock list",
     },
     "apt": {
         "list": "apt-cache policy '{what}'",
-        "refresh": "apt-get update",
-        "clean": "apt-get clean",
-        "install": "apt-get install {some}",
+        "refresh": "sudo apt-get update",
+        "clean": "sudo apt-get clean",
+        "install": "sudo apt-get install {some}",
         "proxy": "`Acquire::http::Proxy` in /etc/apt/apt.conf.d",
-        "repair": "dpkg --configure --pending",
+        "repair": "sudo dpkg --configure --pending",
         "holds": "apt-mark showhold",
     },
 }
@@ -105,7 +105,7 @@ CAUSES = (
         "packages.not_yet_valid",
         r"is not valid yet|not yet valid|certificate is not yet valid",
         "the node's clock is behind",
-        "`timedatectl` shows its time; set it (`chronyc makestep`), then run again.",
+        "`timedatectl` shows its time; set it (`sudo chronyc makestep`), then run again.",
         BOTH,
     ),
     Cause(
@@ -137,7 +137,8 @@ CAUSES = (
         r"not registered with an entitlement|no enabled repositories|no repositories available"
         r"|[Ii]dentity (certificate|is invalid)|subscription.*(expired|invalid)",
         "the node has no repository of its distribution: it is not registered, or none is enabled",
-        "RHEL: `subscription-manager status`, then `subscription-manager register`; others: `dnf repolist --all`.",
+        "RHEL: `sudo subscription-manager status`, then `sudo subscription-manager register`; others: `dnf repolist "
+        "--all`.",
         "dnf 4 with subscription-manager",
     ),
     Cause(
@@ -145,7 +146,7 @@ CAUSES = (
         r"(Status code: (401|403)|40[13] +(Unauthorized|Forbidden))( for)?(?P<what> \S+)?|HTTP 40[13]",
         "a repository refuses this node{of_what}",
         "Its address wants a login or a certificate. Correct the login in the inventory; on RHEL: "
-        "`subscription-manager refresh`.",
+        "`sudo subscription-manager refresh`.",
         BOTH,
     ),
     Cause(
@@ -268,7 +269,7 @@ def package_failure(result: Mapping[str, Any], names: Sequence[str], family: str
     found = first_cause(CAUSES, said)
     if found is None:
         subject = some or "what an interrupted transaction left"
-        command = shlex.join(argv) if argv else COMMANDS[manager]["install"].format(some=some)
+        command = f"sudo {shlex.join(argv)}" if argv else COMMANDS[manager]["install"].format(some=some)
         last = said[-LONGEST:] or f"{manager} gave no reason"
         text = f"Packages: {subject} could not be installed. {manager} said: {last} Run `{command}` there to see it."
         return {"id": "packages.failed", "text": text}

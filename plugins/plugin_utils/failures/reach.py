@@ -134,7 +134,8 @@ CAUSES = (
         "reach.closed",
         r"[Cc]onnection (closed|reset)|closed by remote host|stdio forwarding failed|kex_exchange",
         "The host cannot be reached: {host} closes the connection before a login",
-        "Look at `journalctl -u sshd -u ssh` there: too many logins at once (MaxStartups), fail2ban, or a jump host "
+        "Look at `sudo journalctl -u sshd -u ssh` there: too many logins at once (MaxStartups), fail2ban, or a jump "
+        "host "
         "that cannot reach it.",
         SSH,
         "unreachable",

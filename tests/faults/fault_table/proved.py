@@ -36,7 +36,7 @@ def refused(id: str, fault: str, made: str, condition: str, status: int = 2) -> 
 
 ANSWERS = "tests/unit/kickstart/test_answers.py"
 KICKSTART = "tests/unit/kickstart/test_kickstart_playbook.py"
-UPGRADE, KEPT = "tests/unit/rollout/test_upgrade_runs.py", "tests/unit/packages/test_kept_driver.py"
+UPGRADE, KEPT = "tests/unit/rollout/test_upgrade_runs.py", "tests/unit/driver_change/test_kept_driver.py"
 PATCH = "tests/unit/rollout/test_patch_runs.py"
 PATCH_KERNELS = "tests/unit/rollout/test_patch_kernels.py"
 DRIFT = "tests/unit/drift/test_drift_runs.py"
@@ -241,8 +241,6 @@ ROWS = (
            f"{KEPT}::test_a_version_that_no_repository_has_any_more_ends_before_any_change"),
     Proved("upgrade.record", "a damaged record of what was kept", "half of a file", NOTHING,
            f"{KEPT}::test_a_record_is_whole_or_refused"),
-    Proved("upgrade.unbuilt", "the driver that was put back is not built", "no module file", "its packages are back",
-           f"{UPGRADE}::test_a_driver_that_is_back_and_not_built_is_named"),
     Proved("rollback.packages", "a rollback where nothing was kept", "no record", NOTHING,
            f"{KEPT}::test_without_a_record_there_is_nothing_to_go_back_to"),
     Proved("rollback.environment", "a rollback to an environment that is gone", "its folder was removed", NOTHING,

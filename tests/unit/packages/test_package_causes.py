@@ -193,7 +193,9 @@ def test_each_cause_has_a_sample_and_a_source() -> None:
 
 def test_what_nobody_knows_is_the_tools_last_words_without_a_guess() -> None:
     found = package_failure({"msg": "x" * 5000 + " it is the moon"}, ["dkms", "gcc"], "debian")
-    assert found["id"] == "packages.failed" and "it is the moon Run `apt-get install dkms gcc` there" in found["text"]
+    assert (
+        found["id"] == "packages.failed" and "it is the moon Run `sudo apt-get install dkms gcc` there" in found["text"]
+    )
     assert len(found["text"]) < 1000
     assert "gave no reason" in package_failure({}, ["dkms"])["text"]
 
@@ -211,7 +213,7 @@ def test_a_command_says_what_it_wrote_and_how_to_repeat_it() -> None:
     said = "Error: Transaction test error:\n  package kmod-nvidia-latest-dkms-3:570.172.08 is already installed"
     result = {"msg": "non-zero return code", "cmd": argv, "rc": 1, "stdout": "Downloading Packages:", "stderr": said}
     text = package_failure(result, [])["text"]
-    assert "is already installed" in text and f"`{' '.join(argv)}`" in text and "interrupted transaction" in text
+    assert "is already installed" in text and f"`sudo {' '.join(argv)}`" in text and "interrupted transaction" in text
     assert "non-zero return code" not in text
 
 

@@ -71,6 +71,8 @@ MODULE_REFUSALS = {
         "dnf_repository",
         "{}: {} [repository.file]",
     ): "test_dnf_repository.py: the file, and the reason of rpm or the system",
+    ("driver_module", "refusal(wanted, found)"): "by hand: root mends what DKMS's log names (test_bare_host.py)",
+    ("driver_module", "What a build left"): "by hand: the operating system's reason (read-only), a rerun",
     ("kept_driver", "str(error)"): "test_kept_driver.py: each names what is missing and the next step",
     ("kept_driver", "What is kept cannot"): "by hand: the operating system's reason (full, read-only), a rerun",
     ("version_hold", "The holds of {} in {}: {}"): "test_holds.py: the file and rpm's or dpkg's own words",

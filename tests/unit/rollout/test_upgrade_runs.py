@@ -28,6 +28,19 @@ if module.params["state"] == "put_back" and os.path.exists("{folder}/broken"):
 module.exit_json(changed=module.params["state"] in ("kept", "put_back"), driver="570.172.08", packages=["a", "b"],
                  mib=312, environment="old", install=["a"], remove=[], open=True)
 """
+# As the real one, where nothing can be built: what has no module has none afterwards.
+BUILT = """
+import json, os
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule(argument_spec=dict(kernels=dict(type="list"), version={{}}, flavour={{}}))
+node = json.load(open("{folder}/nodes/a1.json"))
+found = node["nvidia"]["modules"]
+wanted = module.params["version"]
+unbuilt = [kernel for kernel in module.params["kernels"] if (found.get(kernel) or {{}}).get("version") != wanted]
+if unbuilt:
+    module.fail_json(msg="no module for " + unbuilt[0] + " [driver.unbuilt]")
+module.exit_json(changed=False, built=[], unbuilt=[])
+"""
 THREE = ("a1", "a2", "a3")
 FAILS = {
     "name": "Fail",
@@ -46,6 +59,7 @@ class Upgrades(Rollout):
         # As the real one, it also reads in check mode.
         probe.write_text(probe.read_text().replace("spec=parameters)", "spec=parameters, supports_check_mode=True)"))
         (folder / "library/kept_driver.py").write_text(KEPT.format(folder=folder))
+        (folder / "library/driver_module.py").write_text(BUILT.format(folder=folder))
         self.site.tasks("system_driver", [FAILS, Site.mark("system")])
         self.site.tasks("verify", [Site.mark("again")], "kept.yml")
 
@@ -164,4 +178,4 @@ def test_a_rollback_puts_back_and_verifies(upgrades: Upgrades) -> None:
 def test_a_driver_that_is_back_and_not_built_is_named(upgrades: Upgrades) -> None:
     upgrades.node("a1", nvidia={"loaded": None, "modules": {}, "user_space": "570.172.08"})
     done = upgrades.play("rollback", "-l", "a1")
-    assert done.returncode == 2 and "[upgrade.unbuilt]" in done.stdout, done.stdout
+    assert done.returncode == 2 and "[driver.unbuilt]" in done.stdout, done.stdout

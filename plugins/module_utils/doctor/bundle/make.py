@@ -33,7 +33,7 @@ MOST_BYTES = 19 * 1000 * 1000
 MOST_JSON_BYTES = 6 * 1000 * 1000
 OWNER_ONLY = 0o600
 # Packages that only modules and the controller import: the library on a node does not have them.
-NOT_ON_NODES = ("first_record", "operator", "preflight", "takeover")
+NOT_ON_NODES = ("driver_change", "first_record", "operator", "preflight", "takeover")
 LIBRARY = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 

@@ -79,7 +79,7 @@ def _stage(
     if state == STAGED and others:
         raise Refused(
             f"Another key waits for confirmation besides {place.certificate}, so the password cannot be replaced: "
-            "confirm or withdraw both (`mokutil --revoke-import`), and run again."
+            "confirm or withdraw both (`sudo mokutil --revoke-import`), and run again."
         )
     # The same key with another password, or a key of ours that has been replaced since.
     withdraw = state == STAGED or (others and {digest(one) for one in others} == {record.get("sha256")})

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuwright.packages import kept, kept_driver
-from gpuwright.packages.kept import Package
-from gpuwright.packages.way_back import trial, whole_packages
+from gpuwright.driver_change import kept, kept_driver
+from gpuwright.driver_change.kept import Package
+from gpuwright.driver_change.way_back import trial, whole_packages
 from test_kept_driver import DRIVER, KMOD, RECORD, program
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuwright.packages import kept, kept_change, kept_driver
-from gpuwright.packages.kept import Package
+from gpuwright.driver_change import kept, kept_change, kept_driver
+from gpuwright.driver_change.kept import Package
 
 BEGIN, END = "gpuwright-BEGIN-driver-0:0-0.*", "gpuwright-END-driver-0:0-0.*"
 BLOCK = f"{BEGIN}\nnvidia-driver-3:570.172.08-1.el8.*\n{END}\n"

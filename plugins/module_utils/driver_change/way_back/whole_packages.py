@@ -10,8 +10,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 from ...host.bounded import Finished, run_bounded
 from ...host.whole_file import sync_file
 from ...host.written.owning import own_path
+from ...packages.bundle_files import digest_of, is_whole
 from .. import kept
-from ..bundle_files import digest_of, is_whole
 from ..kept import Package
 
 FETCH_SECONDS = 1800

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's module, built by DKMS for every kernel that may boot: what is missing, built, and proved by its file.
+
+The package manager's success proves nothing: a package's scriptlet hides a failed build. So the module file is asked.
+"""
+
+import os
+import shutil
+from typing import Callable, List, NamedTuple, Sequence
+
+from ..host.files import below, exists, names_in, read_text
+from ..probe.kernel import Ask
+from ..probe.nvidia import flavour_of_licence, parse_dkms_status, read_module_file, read_user_space
+
+DKMS = "/var/lib/dkms"
+SOURCES = "/usr/src"
+LOG = "make.log"
+LOG_LINES = 40
+# Runs a builder to its end, and gives back what it said.
+Run = Callable[[Sequence[str]], str]
+
+
+class Wanted(NamedTuple):
+    """Which module is to be there.
+
+    kernels  releases, each of which may boot
+    version  exact, such as 580.95.05, or a branch with its dot, such as "580."
+    flavour  open or proprietary; empty for either
+    """
+
+    kernels: List[str]
+    version: str
+    flavour: str
+
+
+class Outcome(NamedTuple):
+    """What came of it: releases that have their module now and had not, releases that have none, and the evidence.
+
+    dkms  what `dkms status` said before
+    log   the end of the newest build's log, or else the builder's own words; empty if nothing is unbuilt
+    """
+
+    built: List[str]
+    unbuilt: List[str]
+    dkms: str
+    log: str
+
+
+def build(root: str, wanted: Wanted, ask: Ask, run: Run, check: bool = False) -> Outcome:
+    """Build what is missing; in check mode, only say what. OSError: a half-built folder cannot be removed."""
+    missing = [kernel for kernel in wanted.kernels if not _fits(ask, kernel, wanted)]
+    status = (ask(["dkms", "status"]) or "").strip() if missing else ""
+    if check or not missing:
+        return Outcome([], missing, status, "")
+    version = read_user_space(root) or ""
+    name = _name(root, status, version, wanted.flavour)
+    originals = os.path.join(below(root, DKMS), name, "original_module") if name else ""
+    theirs = bool(originals) and os.path.lexists(originals)
+    words = [run(_command(root, kernel, name, version, status)) for kernel in missing]
+    unbuilt = [kernel for kernel in missing if not _fits(ask, kernel, wanted)]
+    if originals and not theirs:
+        # DKMS keeps another version's file as if it were somebody else's, and would put it back one day.
+        _remove(originals)
+    log = (_log(root) or "\n".join(words)).strip() if unbuilt else ""
+    return Outcome([k for k in missing if k not in unbuilt], unbuilt, status, "\n".join(log.splitlines()[-LOG_LINES:]))
+
+
+def _fits(ask: Ask, kernel: str, wanted: Wanted) -> bool:
+    found = read_module_file(ask, kernel)
+    if found is None or (wanted.flavour and flavour_of_licence(found["licence"]) != wanted.flavour):
+        return False
+    version = found["version"]
+    return version.startswith(wanted.version) if wanted.version.endswith(".") else version == wanted.version
+
+
+def _name(root: str, status: str, version: str, flavour: str) -> str:
+    """Under which name DKMS has this version, or could have it; empty if under none that can be told."""
+    known = {str(row["module"]) for row in parse_dkms_status(status) if row["version"] == version}
+    # As after a transaction that was killed before its scriptlets: the source is there, and DKMS never heard of it.
+    known = known or {
+        name[: -len(version) - 1]
+        for name in names_in(root, SOURCES)
+        if version and name.startswith("nvidia") and name.endswith("-" + version)
+        if exists(root, f"{SOURCES}/{name}/dkms.conf")
+    }
+    return min(known, key=lambda name: (("open" in name) != (flavour == "open"), name), default="")
+
+
+def _command(root: str, kernel: str, name: str, version: str, status: str) -> List[str]:
+    if not name:
+        # Somebody else's installer gave other names: DKMS builds what it knows.
+        return ["dkms", "autoinstall", "--kernelver", kernel]
+    rows = parse_dkms_status(status)
+    if not any((row["module"], row["version"], row["kernel"]) == (name, version, kernel) for row in rows):
+        # DKMS builds nothing where a folder is, also that of a build that was killed.
+        _remove(os.path.join(below(root, DKMS), name, version, kernel))
+    # Without force, it leaves a newer version's file in its place, as after a boot in the middle of a downgrade.
+    return ["dkms", "install", "--force", "-m", name, "-v", version, "-k", kernel]
+
+
+def _remove(path: str) -> None:
+    if os.path.islink(path):
+        os.unlink(path)
+    elif os.path.isdir(path):
+        shutil.rmtree(path)
+
+
+def _log(root: str) -> str:
+    """The newest build's log. DKMS keeps one by version while it builds, and another by kernel afterwards."""
+    modules = below(root, DKMS)
+    logs = [
+        os.path.join(folder, LOG)
+        for module in names_in(root, DKMS)
+        if module.startswith("nvidia")
+        for folder, _, files in os.walk(os.path.join(modules, module))
+        if LOG in files
+    ]
+    newest = max(logs, key=os.path.getmtime, default="")
+    return read_text("/", newest) or "" if newest else ""

@@ -1,0 +1,175 @@
+"""Building the driver's module where it is missing: a made-up DKMS, whose folders and answers are those of a node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from gpuwright.driver_change import module_build
+from gpuwright.driver_change.module_build import Wanted
+
+OLD, NEW = "4.18.0-477.10.1.el8_8.x86_64", "4.18.0-513.5.1.el8_9.x86_64"
+DRIVER = "580.95.05"
+
+
+class Dkms:
+    """A node's DKMS and modinfo; `fails` are kernels for which nothing can be built."""
+
+    def __init__(self, root: Path, *sources: str) -> None:
+        self.root, self.fails, self.calls = root, set[str](), list[list[str]]()
+        self.built: dict[tuple[str, str], str] = {}
+        self.added: set[tuple[str, str]] = set()
+        for source in sources:
+            self.source(source)
+        library = root / "usr/lib64"
+        library.mkdir(parents=True, exist_ok=True)
+        (library / f"libnvidia-ml.so.{DRIVER}").touch()
+        (library / "libnvidia-ml.so.1").symlink_to(f"libnvidia-ml.so.{DRIVER}")
+
+    def source(self, name: str) -> None:
+        folder = self.root / "usr/src" / name
+        folder.mkdir(parents=True)
+        (folder / "dkms.conf").touch()
+
+    def has(self, module: str, version: str, *kernels: str) -> None:
+        self.added.add((module, version))
+        for kernel in kernels:
+            (self.root / f"var/lib/dkms/{module}/{version}/{kernel}").mkdir(parents=True, exist_ok=True)
+            self.built[(module, kernel)] = version
+
+    def ask(self, argv: Sequence[str]) -> str | None:
+        if argv[0] == "modinfo":
+            found = [
+                version for (_, kernel), version in self.built.items() if kernel == argv[2] and argv[3] == "nvidia"
+            ]
+            return f"version: {found[0]}\nlicense: Dual MIT/GPL\n" if found else "modinfo: not found"
+        lines = [f"{name}/{v}, {kernel}, x86_64: installed" for (name, kernel), v in self.built.items()]
+        known = {(name, version) for (name, _), version in self.built.items()}
+        return "\n".join(lines + [f"{name}/{version}: added" for name, version in self.added - known])
+
+    def run(self, argv: Sequence[str]) -> str:
+        self.calls.append(list(argv))
+        if argv[1] == "autoinstall":
+            kernel, names = argv[3], [name for name, _ in self.added]
+        else:
+            kernel, names = argv[8], [argv[4]]
+        for name in names:
+            folder = self.root / f"var/lib/dkms/{name}/{DRIVER}/{kernel}"
+            if folder.exists() or kernel in self.fails:
+                continue
+            folder.mkdir(parents=True)
+            self.built[(name, kernel)] = DRIVER
+            if argv[1] == "install":
+                (self.root / f"var/lib/dkms/{name}/original_module/{kernel}").mkdir(parents=True)
+        return "Error! Bad return status" if kernel in self.fails else ""
+
+
+@pytest.fixture
+def dkms(tmp_path: Path) -> Dkms:
+    node = Dkms(tmp_path, f"nvidia-{DRIVER}")
+    node.has("nvidia", DRIVER, OLD)
+    return node
+
+
+def built(node: Dkms, *kernels: str, version: str = DRIVER, flavour: str = "", check: bool = False):
+    wanted = Wanted(list(kernels), version, flavour)
+    return module_build.build(str(node.root), wanted, node.ask, node.run, check)
+
+
+def test_what_is_built_is_left_alone(dkms: Dkms) -> None:
+    found = built(dkms, OLD)
+    assert (found.built, found.unbuilt, dkms.calls) == ([], [], [])
+
+
+def test_what_is_missing_is_built_by_name_and_version(dkms: Dkms) -> None:
+    found = built(dkms, OLD, NEW)
+    assert (found.built, found.unbuilt) == ([NEW], [])
+    assert dkms.calls == [["dkms", "install", "--force", "-m", "nvidia", "-v", DRIVER, "-k", NEW]]
+
+
+def test_the_folder_of_a_killed_build_is_in_nobodys_way(dkms: Dkms) -> None:
+    (dkms.root / f"var/lib/dkms/nvidia/{DRIVER}/{NEW}/build").mkdir(parents=True)
+    assert built(dkms, NEW).unbuilt == []
+
+
+def test_a_copy_of_another_version_is_not_kept_as_somebody_elses(dkms: Dkms) -> None:
+    built(dkms, NEW)
+    assert not (dkms.root / "var/lib/dkms/nvidia/original_module").exists()
+
+
+def test_what_dkms_had_found_before_stays(dkms: Dkms) -> None:
+    kept = dkms.root / "var/lib/dkms/nvidia/original_module" / OLD
+    kept.mkdir(parents=True)
+    built(dkms, NEW)
+    assert kept.exists()
+
+
+def test_a_source_that_dkms_has_never_heard_of_is_added(tmp_path: Path) -> None:
+    """As after a transaction that was killed before its scriptlets."""
+    node = Dkms(tmp_path, f"nvidia-current-{DRIVER}", "nvidia-570.172.08")
+    assert built(node, NEW).dkms == "" and node.calls[0][3:7] == ["-m", "nvidia-current", "-v", DRIVER]
+
+
+@pytest.mark.parametrize(("flavour", "name"), [("open", "nvidia-open"), ("proprietary", "nvidia"), ("", "nvidia")])
+def test_of_two_sources_the_one_of_the_flavour_is_built(tmp_path: Path, flavour: str, name: str) -> None:
+    node = Dkms(tmp_path, f"nvidia-{DRIVER}", f"nvidia-open-{DRIVER}")
+    built(node, NEW, flavour=flavour)
+    assert node.calls[0][4] == name
+
+
+def test_a_driver_under_other_names_is_left_to_dkms(tmp_path: Path) -> None:
+    """Somebody else's installer: DKMS builds what it knows, under whatever name."""
+    node = Dkms(tmp_path)
+    node.has("nvidia-srv", "1.0", OLD)
+    built(node, NEW)
+    assert node.calls == [["dkms", "autoinstall", "--kernelver", NEW]]
+
+
+@pytest.mark.parametrize("version", ["580.", DRIVER])
+def test_a_branch_or_one_version_may_be_asked_for(dkms: Dkms, version: str) -> None:
+    assert built(dkms, OLD, version=version).unbuilt == []
+
+
+@pytest.mark.parametrize("version", ["570.", "580.9", "580.95.0", "580.95.055"])
+def test_another_version_is_not_taken_for_it(dkms: Dkms, version: str) -> None:
+    dkms.fails.add(OLD)
+    assert built(dkms, OLD, version=version).unbuilt == [OLD]
+
+
+def test_the_other_flavour_is_not_taken_for_it(dkms: Dkms) -> None:
+    dkms.fails.add(OLD)
+    assert built(dkms, OLD, flavour="proprietary").unbuilt == [OLD]
+
+
+def test_a_build_that_fails_is_told_with_the_end_of_its_newest_log(dkms: Dkms) -> None:
+    dkms.fails.add(NEW)
+    for name, text, age in (("580.95.05/build", "the disk ate the headers\n", 0), ("570.1/log", "an older one\n", 900)):
+        log = dkms.root / "var/lib/dkms/nvidia" / name / "make.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("".join(f"line {n}\n" for n in range(99)) + text)
+        os.utime(log, (log.stat().st_mtime - age,) * 2)
+    found = built(dkms, NEW)
+    assert found.unbuilt == [NEW] and found.built == []
+    assert found.log.endswith("the disk ate the headers") and len(found.log.splitlines()) == 40
+
+
+def test_without_a_log_the_builders_own_words_are_told(dkms: Dkms) -> None:
+    dkms.fails.add(NEW)
+    assert "Bad return status" in built(dkms, NEW).log
+
+
+def test_check_mode_says_what_is_missing_and_touches_nothing(dkms: Dkms) -> None:
+    half = dkms.root / f"var/lib/dkms/nvidia/{DRIVER}/{NEW}"
+    half.mkdir(parents=True)
+    assert built(dkms, OLD, NEW, check=True).unbuilt == [NEW] and dkms.calls == [] and half.exists()
+
+
+def test_a_link_in_the_place_of_a_killed_build_is_not_followed(dkms: Dkms, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "theirs").touch()
+    (dkms.root / f"var/lib/dkms/nvidia/{DRIVER}/{NEW}").symlink_to(outside)
+    built(dkms, NEW)
+    assert (outside / "theirs").exists()

@@ -146,13 +146,13 @@ def main() -> None:
     )
     if module.params["state"] == "present" and not module.params["program"].strip():
         module.fail_json(msg="program is empty: expected the text of gpu-tune, which applies the settings at boot")
+    lost, problem, plan = "", "", tuning.NOTHING
     try:
-        plan = tuning.NOTHING
         if module.params["state"] == "absent":
             # The values to go back to are never begun anew here.
             before, lost = tuning_store.load("/"), tuning_store.lost_before("/")
         else:
-            before, lost = tuning_store.load_to_set("/", may_write=not module.check_mode)
+            before, lost = tuning_store.load_to_set("/", may_write=False)
             plan = make_plan("/", module.params, module.params["program"], can_wait=module.check_mode)
         work = tuning.compare("/", plan, before)
         link = wanted_link(module.params["link"], module.params["state"])
@@ -164,14 +164,20 @@ def main() -> None:
         diff = [{"before": old, "after": new}] if old or new else []
         diff += [placing.shown(found, link, differs)] if differs else []
         if not module.check_mode and not waits:
+            if lost and module.params["state"] == "present":
+                # Only now, and said at once: whatever comes next may fail.
+                module.warn(tuning_store.load_to_set("/", may_write=True)[1])
+                lost = ""
             tuning.apply("/", plan, work, before)
             placing.place(link, differs)
-        if lost:
-            module.warn(lost)
     except Refused as error:
-        module.fail_json(msg=f"{error}. Nothing was changed [tuning.refused]")
+        problem = f"{error}. Nothing was changed [tuning.refused]"
     except (NotHere, OSError, ValueError) as error:
-        module.fail_json(msg=f"the settings are not complete: {error}. {AGAIN} [tuning.incomplete]")
+        problem = f"the settings are not complete: {error}. {AGAIN} [tuning.incomplete]"
+    if lost:
+        module.warn(lost)
+    if problem:
+        module.fail_json(msg=problem)
     module.exit_json(
         changed=(tuning.is_change(work) or bool(differs)) and not waits,
         diff=[] if waits else diff,

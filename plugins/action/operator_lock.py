@@ -157,6 +157,8 @@ class ActionModule(ActionBase):
                 time.sleep(ASK_AGAIN_S)
                 # What was at work on the host may have ended meanwhile, and nobody takes its answer.
                 runs.end_unheard()
+            if step.replace == DAMAGED:
+                display.warning(f"{host}: {answer['damaged']}. It is set aside, and who held the lock is not known.")
             answer = self._ask(claim, "taken", step, task_vars)
         if answer.get("held") and answer.get("before"):
             how = "lock taken over from" if options["takeover"] else "the last run ended without releasing it:"

@@ -60,6 +60,8 @@ class ActionModule(ActionBase):
     def _looked(self, _host: str, options: Mapping[str, Any]) -> dict[str, Any]:
         writes = not self._task.check_mode
         histories, problems = kept.read_all(options["folder"], begins=writes)
+        for problem in problems.values():
+            display.warning(printable(problem))
         asked, now = options["rules"], now_utc()
         try:
             hours = choose.hours_of(str(asked["hours"]))
@@ -80,7 +82,6 @@ class ActionModule(ActionBase):
         else:
             looks = self._looks_at_hosts(options, histories, now)
         for host, problem in problems.items():
-            display.warning(printable(problem))
             if host in looks and writes and kept.path_of(options["folder"], host).exists():
                 # It could neither be read nor set aside, and is not overwritten.
                 looks[host] = choose.Look(problem)

@@ -107,7 +107,8 @@ def read_link_errors(root: str) -> None:
     counter = Path(root, "sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error")
     counter.parent.mkdir(parents=True, exist_ok=True)
     counter.write_text("5")
-    link_errors.read_link_errors(root)
+    found = link_errors.read_link_errors(root)
+    link_errors.keep_link_errors({"link_errors": found, "moment": boot_check.read_moment(root)}, root)
 
 
 def read_doctor(root: str) -> None:

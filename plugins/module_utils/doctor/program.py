@@ -14,7 +14,6 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from ..checks.all import CHECKS, run_checks
 from ..checks.collect import QUICK_NVIDIA_SMI_SECONDS, collect
-from ..checks.gpu.strikes_kept import keep_strikes
 from ..checks.site.reading import FOLDER
 from ..checks.site.rows import is_site
 from ..checks.waivers.report import with_waivers
@@ -36,6 +35,7 @@ from ..verdict.report import (
     summary_line,
     write_text,
 )
+from .between_checks import keep_for_next
 from .bundle_options import add_file_options, bundle_option, refuse, replay_option
 from .by_hand import done_by, sentence_of
 from .metrics import NAGIOS_STATUS, environment_lines, metrics, nagios_line
@@ -114,7 +114,9 @@ def main(arguments: Optional[Sequence[str]] = None, root: str = "/", pyz_version
         path = RECORD_PATH
         if options.record:
             keep_record(report, options.level, options.record, root)
-            count_strikes(report, root)
+            said = keep_for_next(report, root)
+            if said:
+                print("gpu-doctor: " + printable(said), file=sys.stderr)
         path = options.prom
         if options.prom not in (None, "-"):
             write_text(options.prom, metrics(report, options.level, seconds))
@@ -248,16 +250,6 @@ def examine(expectations: Record, root: str = "/", level: str = STANDARD, record
     checks = run_checks(readings, expectations, smoke, level=level)
     checks = with_roots_results(checks, expectations, now, root)
     return with_waivers(make_report(os.uname().nodename, now, checks, readings, expectations, smoke))
-
-
-def count_strikes(report: Record, root: str) -> None:
-    """Keep the strikes of a recorded check; the gate does not depend on them, so a failure is only reported."""
-    try:
-        said = keep_strikes(report, CHECKS, root)
-    except (OSError, ValueError) as error:
-        said = f"strikes are not counted: {error}"
-    if said:
-        print("gpu-doctor: " + printable(said), file=sys.stderr)
 
 
 def print_findings(report: Record) -> None:

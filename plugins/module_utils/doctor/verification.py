@@ -5,9 +5,8 @@ import os
 import platform
 from typing import Any, Dict, Mapping, NamedTuple, Optional
 
-from ..checks.all import CHECKS, run_checks
+from ..checks.all import run_checks
 from ..checks.collect import collect, collect_ahead
-from ..checks.gpu.strikes_kept import keep_strikes
 from ..checks.smoke.training import smoke_record
 from ..checks.waivers.report import with_waivers
 from ..training.smoke import SmokeBeside
@@ -15,6 +14,7 @@ from ..training.smoke_history import busy_smoke, check_mode_smoke
 from ..verdict.check import FAIL, QUICK, UNKNOWN
 from ..verdict.kept_file import FOLDER
 from ..verdict.report import REPORT_PATH, Record, json_text, make_report, now_utc, write_report
+from .between_checks import keep_for_next
 
 # Parts of a report that the module's answer has beside `report`.
 TOLD = ("verdict", "checks", "readings")
@@ -59,18 +59,15 @@ def verify(
 
 
 def keep(report: Record, report_path: Optional[str], verified_path: Optional[str]) -> str:
-    """Write the report and count the strikes; returns what could not be counted or is lost, "" if nothing is.
+    """Write the report and keep what the next check needs; returns what could not be kept or is lost, "" if nothing is.
 
-    The verdict does not depend on the strikes, so that is no error. OSError if the report cannot be written.
+    OSError if the report cannot be written.
     """
     write_report(report, report_path, verified_path)
     # A report elsewhere is somebody's copy, not this node's record.
     if os.path.dirname(report_path or "") != FOLDER or os.geteuid() != 0:
         return ""
-    try:
-        return keep_strikes(report, CHECKS)
-    except (OSError, ValueError) as error:
-        return f"strikes are not counted: {error}"
+    return keep_for_next(report)
 
 
 def answer_of(report: Record, for_file: bool) -> Record:

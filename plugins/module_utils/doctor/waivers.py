@@ -133,9 +133,9 @@ def _acknowledge(options: argparse.Namespace, root: str, expectations: Record, e
     ]
     with one_writer(root):
         kept, lost = acknowledgements.read_to_add(root)
+        if lost:
+            _end(ValueError(lost), UNKNOWN_STATUS)
         acknowledgements.write_acknowledgements(root, acknowledgements.with_entries(kept, added, now_utc()))
-    if lost:
-        _end(ValueError(lost), UNKNOWN_STATUS)
     for entry in added:
         _say("acknowledged {id} until {until}: {message}".format(**entry))
 

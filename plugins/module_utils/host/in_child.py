@@ -10,8 +10,9 @@ import json
 import os
 import select
 import signal
+import threading
 import time
-from typing import Any, Callable, List, Sequence
+from typing import Any, Callable, List, Sequence, Tuple
 
 CHUNK_BYTES = 65536
 # After this many things that never answered, the rest is given up, so that a node full of them still gets a report.
@@ -35,11 +36,7 @@ def examine_each(examine: Callable[[Any], Any], things: Sequence[Any], seconds: 
 
 def _examine_some(examine: Callable[[Any], Any], things: Sequence[Any], seconds: float) -> List[Any]:
     """The answers of one child, up to the thing at which it hung."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _answer(examine, things, reading, writing)
-    os.close(writing)
+    child, reading = _begin(lambda writing: _answer(examine, things, writing))
     try:
         lines = _read_lines(reading, len(things), seconds)
     finally:
@@ -48,16 +45,26 @@ def _examine_some(examine: Callable[[Any], Any], things: Sequence[Any], seconds:
     return [json.loads(line.decode("ascii")) for line in lines]
 
 
+def examine_at_once(examine: Callable[[Any], Any], things: Sequence[Any], seconds: float) -> List[Any]:
+    """As `examine_each`, but all in the same time, by threads of one child: `seconds` is the limit for all together."""
+    if not things:
+        return []
+    child, reading = _begin(lambda writing: _answer_at_once(examine, things, writing))
+    try:
+        lines = _read_lines(reading, len(things), seconds, each=False)
+    finally:
+        os.close(reading)
+        _leave(child)
+    found = dict(json.loads(line.decode("ascii")) for line in lines)
+    return [found.get(at) for at in range(len(things))]
+
+
 class Beside:
     """One look, by a child, while the caller does something else. It begins at once."""
 
     def __init__(self, examine: Callable[[Any], Any], thing: Any) -> None:
         """As `examine` and one of `things` of `examine_each`."""
-        self._reading, writing = os.pipe()
-        self._child = os.fork()
-        if self._child == 0:
-            _answer(examine, [thing], self._reading, writing)
-        os.close(writing)
+        self._child, self._reading = _begin(lambda writing: _answer(examine, [thing], writing))
 
     def answer(self, seconds: float) -> Any:
         """What was returned; None if it raised, or if nothing came for `seconds` more. To be called once."""
@@ -69,25 +76,66 @@ class Beside:
         return json.loads(lines[0].decode("ascii")) if lines else None
 
 
-def _answer(examine: Callable[[Any], Any], things: Sequence[Any], reading: int, writing: int) -> None:
-    """In the child: write one line for each thing, then end."""
+def _begin(answer: Callable[[int], None]) -> Tuple[int, int]:
+    """A child that answers through a pipe, and the pipe's end to read from; OSError if the host has none to give."""
+    reading, writing = os.pipe()
     try:
+        child = os.fork()
+    except OSError:
         os.close(reading)
-        for thing in things:
-            try:
-                line = json.dumps(examine(thing))
-            except Exception:
-                line = "null"
-            data = (line + "\n").encode("ascii")
-            while data:
-                data = data[os.write(writing, data) :]
-    finally:
-        # Nothing of the parent's may run twice, such as exit handlers and buffered output.
-        os._exit(0)
+        os.close(writing)
+        raise
+    if child == 0:
+        try:
+            os.close(reading)
+            answer(writing)
+        finally:
+            # Nothing of the parent's may run twice, such as exit handlers and buffered output.
+            os._exit(0)
+    os.close(writing)
+    return child, reading
 
 
-def _read_lines(reading: int, wanted: int, seconds: float) -> List[bytes]:
-    """Complete lines, until there are as many as wanted, the child has ended, or nothing has come for that long."""
+def _answer(examine: Callable[[Any], Any], things: Sequence[Any], writing: int) -> None:
+    """In the child: write one line for each thing."""
+    for thing in things:
+        _write(writing, _line(examine, thing))
+
+
+def _answer_at_once(examine: Callable[[Any], Any], things: Sequence[Any], writing: int) -> None:
+    """In the child: write one line for each thing, with its place, as the answers come."""
+    one_line = threading.Lock()
+
+    def look(at: int) -> None:
+        line = f"[{at}, {_line(examine, things[at])}]"
+        with one_line:
+            _write(writing, line)
+
+    looks = [threading.Thread(target=look, args=(at,)) for at in range(len(things))]
+    for each in looks:
+        each.start()
+    for each in looks:
+        each.join()
+
+
+def _line(examine: Callable[[Any], Any], thing: Any) -> str:
+    try:
+        return json.dumps(examine(thing))
+    except Exception:
+        return "null"
+
+
+def _write(writing: int, line: str) -> None:
+    data = (line + "\n").encode("ascii")
+    while data:
+        data = data[os.write(writing, data) :]
+
+
+def _read_lines(reading: int, wanted: int, seconds: float, each: bool = True) -> List[bytes]:
+    """Complete lines, until there are as many as wanted, the child has ended, or nothing has come for that long.
+
+    each   the time begins anew with each line
+    """
     data = b""
     deadline = time.monotonic() + seconds
     while data.count(b"\n") < wanted:
@@ -95,7 +143,7 @@ def _read_lines(reading: int, wanted: int, seconds: float) -> List[bytes]:
         chunk = os.read(reading, CHUNK_BYTES) if ready else b""
         if not chunk:
             break
-        if b"\n" in chunk:
+        if each and b"\n" in chunk:
             deadline = time.monotonic() + seconds
         data += chunk
     return data.split(b"\n")[:-1]

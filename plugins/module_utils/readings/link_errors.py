@@ -2,38 +2,51 @@
 """How fast the error counters of InfiniBand and RoCE ports rise: a counter's value alone may be years old.
 
 What was read is kept with its time, one hour apart, so that a rise has at least an hour in which it happened wherever
-somebody looked before. A counter that is smaller than it was has been reset, and a boot begins anew, too.
+a recorded check looked before. A counter that is smaller than it was has been reset, and a boot begins anew, too. One
+that has reached its maximum stays there, whatever happens.
 """
 
-import contextlib
-import os
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..host.files import names_in, read_int
+from ..host.in_child import examine_at_once
 from ..host.written.state_file import check
 from ..verdict.boot_check import read_moment
-from ..verdict.kept_file import read_kept, write_kept
-from .links import INFINIBAND
+from ..verdict.kept_file import one_writer, read_kept, write_kept
+from ..verdict.report import Record
+from .attempt import attempt
+from .links import INFINIBAND, SECONDS_OF_PORT, port_names, silent_port
 
 PATH = "/var/lib/gpuwright/link-errors.json"
 SCHEMA = 1
 HOUR_S = 3600.0
 FORM = {"schema": {SCHEMA}, "boot_id": str, "ports": {str: [[float, {str: int}]]}}
 FOLDERS = ("counters", "hw_counters")
-# More than so many in an hour are a finding. From the thresholds of infiniband-diags (ibqueryerrors(8)); our own are
-# link_downed, as one may be a cable that somebody plugs, and timeouts, which a peer that ends causes as well.
-LIMITS = {
-    "symbol_error": 10,
-    "link_error_recovery": 10,
-    "link_downed": 1,
-    "port_rcv_errors": 10,
-    "port_rcv_remote_physical_errors": 100,
-    "port_xmit_discards": 100,
-    "local_link_integrity_errors": 10,
-    "excessive_buffer_overrun_errors": 10,
-    "VL15_dropped": 100,
-    "rx_icrc_encapsulated": 10,
-    "local_ack_timeout_err": 1000,
+
+
+class Counter(NamedTuple):
+    """More than `hourly` in an hour are a finding; at `most` it stops, None for one of 64 bits."""
+
+    hourly: int
+    most: Optional[int] = None
+
+
+BITS_4, BITS_8, BITS_16 = 0xF, 0xFF, 0xFFFF
+# By hour: the thresholds of infiniband-diags (ibqueryerrors(8)); our own are link_downed, as one may be a cable that
+# somebody plugs, and timeouts, which a peer that ends causes as well. Widths: those of PortCounters, which the kernel
+# shows (drivers/infiniband/core/sysfs.c); the InfiniBand specification has them stop at all ones.
+COUNTERS = {
+    "symbol_error": Counter(10, BITS_16),
+    "link_error_recovery": Counter(10, BITS_8),
+    "link_downed": Counter(1, BITS_8),
+    "port_rcv_errors": Counter(10, BITS_16),
+    "port_rcv_remote_physical_errors": Counter(100, BITS_16),
+    "port_xmit_discards": Counter(100, BITS_16),
+    "local_link_integrity_errors": Counter(10, BITS_4),
+    "excessive_buffer_overrun_errors": Counter(10, BITS_4),
+    "VL15_dropped": Counter(100, BITS_16),
+    "rx_icrc_encapsulated": Counter(10),
+    "local_ack_timeout_err": Counter(1000),
 }
 
 
@@ -48,9 +61,12 @@ Ports = Dict[str, List[Sample]]
 
 
 def read_link_errors(root: str) -> Any:
-    """`[{name, since_s, rises: [{counter, rise}]}]` of each port; null if there is no adapter. OSError.
+    """`[{name, since_s, rises: [{counter, rise}], full, counters}]` of each port; null if there is no adapter. OSError.
 
     since_s    how long ago the port was looked at before; 0, and no rises, where nothing is known of before
+    full       names of the counters that have stopped at their maximum       counters  {name: value}
+
+    A port that does not answer, as that of an adapter that hangs, is `{name, unreadable}`.
     """
     if not names_in(root, INFINIBAND):
         return None
@@ -58,14 +74,46 @@ def read_link_errors(root: str) -> Any:
     boot_id, uptime_s = moment["boot_id"], moment["uptime_s"]
     if not boot_id or uptime_s is None:
         raise OSError("this boot's id or uptime cannot be read")
-    before, after, found = _read_samples(root, boot_id, uptime_s), {}, []
-    for name, counters in _counters(root).items():
-        since, rises, after[name] = compared(before.get(name, []), Sample(uptime_s, counters))
+    before, found = _read_samples(root, boot_id, uptime_s), []
+    ports = port_names(root)
+    answers = examine_at_once(lambda port: attempt(_counters, root, *port), ports, SECONDS_OF_PORT)
+    for at, (adapter, number) in enumerate(ports):
+        counters = answers[at]
+        name = f"{adapter} port {number}"
+        if counters is None or "unreadable" in counters:
+            found.append(silent_port(name, counters))
+            continue
+        since, rises, _kept = compared(before.get(name, []), Sample(uptime_s, counters))
         told = [{"counter": counter, "rise": rises[counter]} for counter in sorted(rises)]
-        found.append({"name": name, "since_s": since, "rises": told})
-    if after != before:
-        _keep_samples(root, boot_id, after)
+        found.append({"name": name, "since_s": since, "rises": told, "full": full(counters), "counters": counters})
     return found
+
+
+def full(counters: Dict[str, int]) -> List[str]:
+    """The counters that stand at their maximum; none of a port whose driver shows wider ones, which go on."""
+    tops = {name: COUNTERS[name].most for name in counters}
+    if any(top is not None and counters[name] > top for name, top in tops.items()):
+        return []
+    return sorted(name for name, top in tops.items() if counters[name] == top)
+
+
+def keep_link_errors(readings: Record, root: str = "/") -> None:
+    """Keep what a recorded check has read, for the next ones; OSError or ValueError if that cannot be done."""
+    ports, moment = readings.get("link_errors"), readings.get("moment")
+    boot_id, uptime_s = (moment.get(name) if isinstance(moment, dict) else None for name in ("boot_id", "uptime_s"))
+    if not isinstance(ports, list) or not boot_id or uptime_s is None:
+        return
+    with one_writer(root):
+        before, after = _read_samples(root, boot_id, uptime_s), {}
+        for port in ports:
+            name = port["name"]
+            if "counters" in port:
+                after[name] = compared(before.get(name, []), Sample(uptime_s, port["counters"]))[2]
+            elif name in before:
+                after[name] = before[name]
+        if after != before:
+            record = {"schema": SCHEMA, "boot_id": boot_id, "ports": after}
+            write_kept(root, PATH, record)
 
 
 def compared(before: List[Sample], now: Sample) -> Tuple[float, Dict[str, int], List[Sample]]:
@@ -79,18 +127,12 @@ def compared(before: List[Sample], now: Sample) -> Tuple[float, Dict[str, int], 
     return now.uptime_s - oldest.uptime_s, rises, kept
 
 
-def _counters(root: str) -> Dict[str, Dict[str, int]]:
-    """The counters that a port has, by its name."""
-    found: Dict[str, Dict[str, int]] = {}
-    for adapter in names_in(root, INFINIBAND):
-        for number in names_in(root, f"{INFINIBAND}/{adapter}/ports"):
-            port = f"{INFINIBAND}/{adapter}/ports/{number}"
-            there = {
-                name: f"{port}/{folder}/{name}" for folder in FOLDERS for name in names_in(root, f"{port}/{folder}")
-            }
-            values = {name: read_int(root, there[name]) for name in LIMITS if name in there}
-            found[f"{adapter} port {number}"] = {name: one for name, one in values.items() if one is not None}
-    return found
+def _counters(root: str, adapter: str, number: str) -> Dict[str, int]:
+    """The counters that a port has, by name."""
+    port = f"{INFINIBAND}/{adapter}/ports/{number}"
+    there = {name: f"{port}/{folder}/{name}" for folder in FOLDERS for name in names_in(root, f"{port}/{folder}")}
+    values = {name: read_int(root, there[name]) for name in COUNTERS if name in there}
+    return {name: one for name, one in values.items() if one is not None}
 
 
 def _read_samples(root: str, boot_id: str, uptime_s: float) -> Ports:
@@ -106,10 +148,3 @@ def _read_samples(root: str, boot_id: str, uptime_s: float) -> Ports:
         return {} if any(one.uptime_s > uptime_s for rows in found.values() for one in rows) else found
     except (OSError, ValueError):
         return {}
-
-
-def _keep_samples(root: str, boot_id: str, ports: Ports) -> None:
-    """Keep them, if root reads; where that fails, the next rise is told over a longer time."""
-    if os.geteuid() == 0:
-        with contextlib.suppress(OSError, ValueError):
-            write_kept(root, PATH, {"schema": SCHEMA, "boot_id": boot_id, "ports": ports})

@@ -2,13 +2,15 @@
 """How GPUs and hosts are connected: NVLink, the path between two GPUs, InfiniBand; null means that there is none."""
 
 import re
-from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..gpu.cards import card_of, has_nvlink, is_wired
 from ..gpu.nvidia_smi.values import clean
 from ..host.bounded import run_bounded
 from ..host.files import exists, names_in, read_int, read_text
+from ..host.in_child import examine_at_once
 from ..host.patterns import lazily
+from .attempt import attempt
 
 SECONDS = 30
 # What nvidia-smi says about cards without links that are up; not a failure, whatever its exit status.
@@ -20,6 +22,8 @@ ANSI = lazily(r"\x1b\[[0-9;]*m")
 # nvidia-smi's words for the path between two GPUs, the shortest first; X is the card itself.
 WAYS = lazily(r"NV[0-9]+|PIX|PXB|PHB|NODE|SYS|X")
 INFINIBAND = "/sys/class/infiniband"
+# What the kernel shows of a port, it asks the adapter for: one that hangs holds up whoever reads.
+SECONDS_OF_PORT = 3.0
 
 
 def ask(arguments: Sequence[str], mig: bool = False) -> str:
@@ -117,33 +121,52 @@ def _lacks_node(root: str, adapter: str) -> bool:
     return not names or not all(exists(root, f"/dev/infiniband/{name}") for name in names)
 
 
+def port_names(root: str) -> List[Tuple[str, str]]:
+    """(adapter, number) of each RDMA port."""
+    return [
+        (adapter, number)
+        for adapter in names_in(root, INFINIBAND)
+        for number in names_in(root, f"{INFINIBAND}/{adapter}/ports")
+    ]
+
+
+def silent_port(name: str, answer: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+    """The record of a port that could not be looked at; `answer` is None if nothing came in time."""
+    return dict(answer or {"unreadable": f"{name} does not answer within {SECONDS_OF_PORT:g} s"}, name=name)
+
+
 def read_infiniband(root: str) -> Any:
     """`[{name, state, physical, rate, layer, link_downed, recovered, firmware, usable}]` of each RDMA port.
 
     usable  programs can open the adapter; null in place of the list if there is no adapter
+
+    A port that does not answer, as that of an adapter that hangs, is `{name, unreadable}`.
     """
-    adapters = names_in(root, INFINIBAND)
-    if not adapters:
+    if not names_in(root, INFINIBAND):
         return None
-    ports = []
-    for adapter in adapters:
-        folder = f"{INFINIBAND}/{adapter}/ports"
-        for number in names_in(root, folder):
-            port = f"{folder}/{number}"
-            ports.append(
-                {
-                    "name": f"{adapter} port {number}",
-                    "state": _word(root, port + "/state"),
-                    "physical": _word(root, port + "/phys_state"),
-                    "rate": read_text(root, port + "/rate"),
-                    "layer": read_text(root, port + "/link_layer"),
-                    "link_downed": read_int(root, port + "/counters/link_downed"),
-                    "recovered": read_int(root, port + "/counters/link_error_recovery"),
-                    "firmware": read_text(root, f"{INFINIBAND}/{adapter}/fw_ver"),
-                    "usable": not _lacks_node(root, adapter),
-                }
-            )
-    return ports
+    ports = port_names(root)
+    answers = examine_at_once(lambda port: attempt(_look_at_port, root, *port), ports, SECONDS_OF_PORT)
+    found = []
+    for at, (adapter, number) in enumerate(ports):
+        answer = answers[at]
+        name = f"{adapter} port {number}"
+        found.append(silent_port(name, answer) if answer is None or "unreadable" in answer else dict(answer, name=name))
+    return found
+
+
+def _look_at_port(root: str, adapter: str, number: str) -> Dict[str, Any]:
+    """The record without the name."""
+    port = f"{INFINIBAND}/{adapter}/ports/{number}"
+    return {
+        "state": _word(root, port + "/state"),
+        "physical": _word(root, port + "/phys_state"),
+        "rate": read_text(root, port + "/rate"),
+        "layer": read_text(root, port + "/link_layer"),
+        "link_downed": read_int(root, port + "/counters/link_downed"),
+        "recovered": read_int(root, port + "/counters/link_error_recovery"),
+        "firmware": read_text(root, f"{INFINIBAND}/{adapter}/fw_ver"),
+        "usable": not _lacks_node(root, adapter),
+    }
 
 
 def _word(root: str, path: str) -> str:

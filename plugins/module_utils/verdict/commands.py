@@ -21,7 +21,7 @@ WORDS = " # "
 # What only root can do, or sees more of; a part of an action that begins with another word is for the reader.
 AS_ROOT = (
     "apt-get", "chmod", "chown", "dkms", "dnf", "dracut", "ldconfig", "modprobe", "mount", "mv", "nvidia-ctk",
-    "nvidia-modprobe", "nvidia-smi", "rm", "sed", "setpci", "systemctl", "update-initramfs", "usermod",
+    "nvidia-modprobe", "nvidia-smi", "perfquery", "rm", "sed", "setpci", "systemctl", "update-initramfs", "usermod",
 )  # fmt: skip
 CONTROLLERS = "ansible-playbook "
 AS_WHO_ASKS = ("ansible-playbook", "cat", "getent", "gpu-doctor", "gpu-run", "ibstat", "ls", "sudo", "unset")

@@ -284,6 +284,18 @@ def test_a_damaged_record_does_no_harm(node, text):
     assert record == {"schema": 1, "sha256": digest(node.certificate()), "boot_id": "boot 0"}
 
 
+def test_a_damaged_record_is_said_where_the_request_fails(node):
+    pair(node)
+    node.put(RECORD, "{")
+    node.run = lambda command, timeout: (
+        run_bounded(command, timeout) if command[0] == "openssl" else Finished(1, "", "", False, False, False, "")
+    )
+    with pytest.raises(Refused, match="is lost: how the earlier request ended"):
+        node.prepare()
+    [aside] = (node.folder / RECORD[1:]).parent.glob("*.damaged-*")
+    assert aside.read_text() == "{"
+
+
 def test_the_dialogue_is_mokmanagers(node):
     node.prepare()
     lines = dialogue(node.root, PLACE.certificate)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuwright.readings.link_errors import PATH, Sample, compared, read_link_errors
+from gpuwright.checks.host.infiniband import reset
+from gpuwright.readings import link_errors, links
+from gpuwright.readings.link_errors import PATH, Sample, compared, keep_link_errors, read_link_errors
+from gpuwright.verdict.boot_check import read_moment
+from gpuwright.verdict.commands import pasteable
 from host_tree import HostTree
 
 PORT = "/sys/class/infiniband/mlx5_0/ports/1"
@@ -22,15 +27,24 @@ def host(tmp_path: Path) -> HostTree:
     return made
 
 
-def look(host: HostTree, uptime_s: float, boot: str = "a", **counters: object) -> list[dict]:
-    """What is read at this time."""
+def look(host: HostTree, uptime_s: float, boot: str = "a", recorded: bool = True, **counters: object) -> list[dict]:
+    """What is read at this time, by a recorded check or by hand."""
     host.put("/proc/uptime", f"{uptime_s} 1.0")
     host.put("/proc/sys/kernel/random/boot_id", boot)
     for name, number in counters.items():
         folder = "hw_counters" if name == "rx_icrc_encapsulated" else "counters"
         host.put(f"{PORT}/{folder}/{name}", f"{number}\n")
     found = read_link_errors(host.root)
-    return [{**port, "rises": {row["counter"]: row["rise"] for row in port["rises"]}} for port in found]
+    if recorded:
+        keep_link_errors({"link_errors": found, "moment": read_moment(host.root)}, host.root)
+    return [
+        {
+            "name": port["name"],
+            "since_s": port["since_s"],
+            "rises": {row["counter"]: row["rise"] for row in port["rises"]},
+        }
+        for port in found
+    ]
 
 
 def kept(host: HostTree) -> list[float]:
@@ -106,3 +120,94 @@ def test_a_counter_that_appears_later_has_no_rise() -> None:
     old = [Sample(0.0, {"symbol_error": 1})]
     now = Sample(10.0, {"symbol_error": 1, "link_downed": 5})
     assert compared(old, now) == (10.0, {"symbol_error": 0}, old)
+
+
+@needs_root
+def test_a_look_by_hand_compares_and_keeps_nothing(host: HostTree) -> None:
+    assert look(host, 100.0, recorded=False, symbol_error=5)[0]["since_s"] == 0.0
+    assert not (host.folder / PATH[1:]).exists()
+    look(host, 200.0)
+    assert look(host, 9000.0, recorded=False, symbol_error=9)[0]["rises"] == {"symbol_error": 4}
+    assert kept(host) == [200.0]
+
+
+def test_what_was_not_read_is_not_kept(host: HostTree) -> None:
+    moment = {"boot_id": "a", "uptime_s": 5.0}
+    for readings in ({}, {"link_errors": None, "moment": moment}, {"link_errors": {"unreadable": "x"}}):
+        keep_link_errors(readings, host.root)
+    assert not (host.folder / PATH[1:]).exists()
+
+
+WIDTHS = {
+    "symbol_error": 65535, "port_rcv_errors": 65535, "port_rcv_remote_physical_errors": 65535,
+    "port_xmit_discards": 65535, "VL15_dropped": 65535, "link_error_recovery": 255, "link_downed": 255,
+    "local_link_integrity_errors": 15, "excessive_buffer_overrun_errors": 15,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WIDTHS)
+def test_a_counter_at_its_maximum_is_full_and_below_it_is_not(name: str) -> None:
+    assert link_errors.full({name: WIDTHS[name], "rx_icrc_encapsulated": 65535}) == [name]
+    assert link_errors.full({name: WIDTHS[name] - 1}) == []
+
+
+def test_wider_counters_go_on(host: HostTree) -> None:
+    # The driver shows 64 bits: what happens to stand at 65535 has not stopped.
+    assert link_errors.full({"symbol_error": 70000, "link_downed": 255, "VL15_dropped": 65535}) == []
+    # Counters of the hardware's own folder have no such end.
+    assert link_errors.full({"rx_icrc_encapsulated": 65535, "local_ack_timeout_err": 255}) == []
+    assert set(WIDTHS) == {name for name, one in link_errors.COUNTERS.items() if one.most is not None}
+
+
+@needs_root
+def test_a_full_counter_stays_full_until_it_is_reset(host: HostTree) -> None:
+    for uptime_s, value, full in ((100.0, 65535, True), (9000.0, 65535, True), (9100.0, 0, False), (9200.0, 3, False)):
+        found = look(host, uptime_s, symbol_error=value)
+        assert read_link_errors(host.root)[0]["full"] == ["symbol_error"] * full
+    # The reset itself is no rise, and begins anew.
+    assert found[0]["rises"] == {"symbol_error": 3} and found[0]["since_s"] == 100.0
+
+
+def test_the_command_that_resets_names_adapter_and_port() -> None:
+    line = pasteable(reset(["mlx5_0 port 1", "ib x; port 2"]))
+    first, second = "perfquery -R -C mlx5_0 -P 1", "perfquery -R -C 'ib x;' -P 2"
+    assert line.startswith(f"Run: sudo {first} ; sudo {second} # From then on")
+
+
+def test_an_adapter_that_hangs_costs_three_seconds_and_the_others_are_read(host: HostTree, monkeypatch) -> None:
+    look(host, 100.0, recorded=False, symbol_error=5)
+    for number in range(1, 9):
+        host.put(f"/sys/class/infiniband/mlx5_{number}/ports/1/counters/symbol_error", "7")
+        host.put(f"/sys/class/infiniband/mlx5_{number}/ports/1/state", "4: ACTIVE")
+    here = os.getpid()
+
+    def hangs(read):
+        def slow(root: str, path: str) -> object:
+            assert os.getpid() != here or "/ports/" not in path
+            if "/mlx5_0/" not in path:
+                time.sleep(600)
+            return read(root, path)
+
+        return slow
+
+    for module in (link_errors, links):
+        monkeypatch.setattr(module, "read_int", hangs(module.read_int))
+    monkeypatch.setattr(links, "SECONDS_OF_PORT", 0.5)
+    monkeypatch.setattr(link_errors, "SECONDS_OF_PORT", 0.5)
+    for read, key in ((read_link_errors, "counters"), (links.read_infiniband, "state")):
+        begun = time.monotonic()
+        found = read(host.root)
+        assert time.monotonic() - begun < 2.0
+        assert found[0]["name"] == "mlx5_0 port 1" and key in found[0]
+        assert found[1:] == [
+            {"name": f"mlx5_{number} port 1", "unreadable": f"mlx5_{number} port 1 does not answer within 0.5 s"}
+            for number in range(1, 9)
+        ]
+
+
+@needs_root
+def test_what_is_known_of_a_port_outlives_its_silence(host: HostTree) -> None:
+    look(host, 100.0, symbol_error=5)
+    moment = {"boot_id": "a", "uptime_s": 5000.0}
+    keep_link_errors({"link_errors": [links.silent_port("mlx5_0 port 1", None)], "moment": moment}, host.root)
+    assert look(host, 5100.0, symbol_error=9)[0]["rises"] == {"symbol_error": 4}

@@ -86,7 +86,7 @@ def keep_strikes(report: Record, checks: Sequence[Check], root: str = "/") -> st
     """Add the strikes of a report of these checks to the node's file; OSError or ValueError if that cannot be done.
 
     A damaged file may be the evidence of a warranty claim: it is set aside, counting begins anew, and this returns a
-    sentence on that; else "".
+    sentence on that, even if nothing can be written afterwards; else "".
     """
     with one_writer(root):
         said = ""
@@ -96,9 +96,14 @@ def keep_strikes(report: Record, checks: Sequence[Check], root: str = "/") -> st
             before = empty()
             said = begin_anew(below(root, PATH), error.what, "strikes of until now")
         readings = dict(report["readings"], strikes=before)
-        after = counted(readings, report["expectations"], report["checks"], checks)
-        if after != before:
-            write_kept(root, PATH, dict(after, schema=SCHEMA))
+        try:
+            after = counted(readings, report["expectations"], report["checks"], checks)
+            if after != before:
+                write_kept(root, PATH, dict(after, schema=SCHEMA))
+        except (OSError, ValueError) as error:
+            if not said:
+                raise
+            said = f"{said}. Those of now are not counted: {error}"
     return said
 
 

@@ -42,7 +42,11 @@ def read_file_systems(root: str, expectations: Record) -> List[Dict[str, Any]]:
     found = [_with_names(use, folder, attempt(look, root, folder, mounts)) for use, folder in SYSTEM]
     wanted = [(use, expectations.get(name)) for use, name in OF_INVENTORY]
     asked = [(use, folder) for use, folder in wanted if isinstance(folder, str) and folder.startswith("/")]
-    answers = examine_each(lambda folder: attempt(look, root, folder, mounts), [at for _use, at in asked], SECONDS)
+    folders = [at for _use, at in asked]
+    answers = attempt(examine_each, lambda folder: attempt(look, root, folder, mounts), folders, SECONDS)
+    if isinstance(answers, dict):
+        # The host has no process to give; the system's own folders are judged all the same.
+        answers = [answers] * len(asked)
     for at, (use, folder) in enumerate(asked):
         silent = {"unreadable": f"the file system of {folder} does not answer within {SECONDS} s"}
         found.append(_with_names(use, folder, silent if answers[at] is None else answers[at]))

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of the adapters for InfiniBand and RoCE."""
 
-from ...readings.link_errors import HOUR_S, LIMITS, read_link_errors
+import shlex
+from typing import List, Tuple
+
+from ...readings.link_errors import COUNTERS, HOUR_S, read_link_errors
 from ...readings.links import read_infiniband
 from ...verdict.by_hand import NETWORK, Hand
 from ...verdict.check import (
@@ -24,7 +27,15 @@ from ...verdict.reading_sources import by_hand
 
 FLAPS = 5
 MOST_SHOWN = 3
+NO_ANSWER = "Look for the adapter: dmesg | grep -iE 'mlx|infiniband' ; a reset of it or a reboot brings it back"
 NODES = "Load the modules that make the nodes: modprobe -a ib_uverbs ; udevadm trigger ; then ls -l /dev/infiniband"
+
+
+def ports_of(readings: Evidence, name: str) -> Tuple[List[Evidence], List[str]]:
+    """The ports that answered, and why the others did not, each with its name."""
+    found = readings.each(name)
+    silent = [port for port in found if isinstance(port.value, dict) and "unreadable" in port.value]
+    return [port for port in found if port not in silent], [str(port.value["unreadable"]) for port in silent]
 
 
 def infiniband(readings: Evidence, expected: Evidence) -> Outcome:
@@ -35,7 +46,7 @@ def infiniband(readings: Evidence, expected: Evidence) -> Outcome:
     """
     if readings.absent("infiniband"):
         return skipped("no-adapter", "this node has no InfiniBand or RoCE adapter")
-    ports = readings.each("infiniband")
+    ports, silent = ports_of(readings, "infiniband")
     bad, rates, closed = [], [], []
     for port in ports:
         name, state, downs = port.text("name"), port.text("state"), port.number("link_downed")
@@ -49,44 +60,73 @@ def infiniband(readings: Evidence, expected: Evidence) -> Outcome:
             bad.append(f"{name} went down {downs} times")
         elif recovered >= FLAPS:
             bad.append(f"{name} recovered from errors {recovered} times")
-    if not ports:
+    if not ports + silent:
         return unknown("no-port", "the adapters show no port")
     value = ", ".join(sorted(set(rates)))
     if closed:
         words = f"programs cannot open {', '.join(closed)}: a node below /dev/infiniband is missing"
         return failed("no-node", value, "usable", words, NODES)
+    if silent:
+        return unknown("no-answer", "; ".join(silent + bad), value or None, "active", NO_ANSWER)
     if bad:
         return warned("not-active", value, "active", "; ".join(bad))
     return passed(value, "active", f"{len(ports)} ports are active: {value}")
 
 
 def errors(readings: Evidence, expected: Evidence) -> Outcome:
-    """No error counter of an InfiniBand or RoCE port rises fast: each has its limit in an hour.
+    """No error counter of an InfiniBand or RoCE port rises fast, each by its limit in an hour, or has stopped.
 
-    The rise is told over one to two hours, or since the node was looked at before, and never over less than an hour, so
-    that a single error is none. A counter that was reset, and a boot, begin anew.
+    The rise is told over one to two hours, or since a recorded check looked before, and never over less than an hour,
+    so that a single error is none. A counter that was reset, and a boot, begin anew. Most counters of InfiniBand have
+    4, 8 or 16 bits and stop at their maximum: such a one shows no rise any more until somebody resets it.
     """
     if readings.absent("link_errors"):
         return skipped("no-adapter", "this node has no InfiniBand or RoCE adapter")
-    ports = readings.each("link_errors")
-    bad = []
-    for port in ports:
-        hours = port.amount("since_s") / HOUR_S
-        for row in port.each("rises"):
-            name, rise = row.text("counter"), row.number("rise")
-            limit = LIMITS.get(name, 0)
-            rate = rise / max(hours, 1.0)
-            if rate > limit:
-                words = f"{port.text('name')}: {name} rose by {rise} in {hours:.1f} h"
-                bad.append((rate / max(limit, 1), rate, limit, f"{words} ({rate:.0f} per hour; limit {limit})"))
-    if bad:
-        bad.sort(key=lambda row: -row[0])
-        words = "; ".join(row[3] for row in bad[:MOST_SHOWN])
-        more = f" and {len(bad) - MOST_SHOWN} more" if bad[MOST_SHOWN:] else ""
-        return warned("rising", round(bad[0][1]), bad[0][2], words + more)
+    ports, silent = ports_of(readings, "link_errors")
+    rising = sorted((row for port in ports for row in rises_of(port)), key=lambda row: -row[0])
+    full_of = [(port, [name.text() for name in port.each("full")]) for port in ports]
+    stopped = [(port.text("name"), counters) for port, counters in full_of if counters]
+    full = [f"{name}: {at_most(counter)}" for name, counters in stopped for counter in counters]
+    told = [_some(words) for words in ([row[3] for row in rising], full) if words]
+    if silent:
+        return unknown("no-answer", "; ".join(silent + told), action=NO_ANSWER)
+    if rising:
+        return warned("rising", round(rising[0][1]), rising[0][2], "; ".join(told))
+    if stopped:
+        return warned("full", None, "below the maximum", "; ".join(told), reset([name for name, _counters in stopped]))
     if not ports:
         return unknown("no-port", "the adapters show no port")
     return passed("slow", "slow", f"the error counters of {len(ports)} ports do not rise, or slowly")
+
+
+def rises_of(port: Evidence) -> List[Tuple[float, float, int, str]]:
+    """(how many times its limit, rise per hour, limit per hour, words) of each counter that rises too fast."""
+    hours, found = port.amount("since_s") / HOUR_S, []
+    for row in port.each("rises"):
+        name, rise = row.text("counter"), row.number("rise")
+        limit = COUNTERS[name].hourly if name in COUNTERS else 0
+        rate = rise / max(hours, 1.0)
+        if rate > limit:
+            words = f"{port.text('name')}: {name} rose by {rise} in {hours:.1f} h"
+            found.append((rate / max(limit, 1), rate, limit, f"{words} ({rate:.0f} per hour; limit {limit})"))
+    return found
+
+
+def at_most(counter: str) -> str:
+    top = COUNTERS[counter].most if counter in COUNTERS else None
+    return f"{counter} has stopped at its maximum{'' if top is None else f', {top}'}"
+
+
+def reset(ports: List[str]) -> str:
+    """The commands that let the counters of these ports count again."""
+    places = [name.rpartition(" port ") for name in ports]
+    commands = [f"perfquery -R -C {shlex.quote(adapter)} -P {shlex.quote(number)}" for adapter, _word, number in places]
+    return f"Run: {' ; '.join(commands)} ; from then on they count again, and the next checks tell whether they rise"
+
+
+def _some(words: List[str]) -> str:
+    """At most MOST_SHOWN of them, and how many more there are."""
+    return "; ".join(words[:MOST_SHOWN]) + (f" and {len(words) - MOST_SHOWN} more" if words[MOST_SHOWN:] else "")
 
 
 READ_ERRORS = Reader(

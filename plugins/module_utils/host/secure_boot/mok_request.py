@@ -49,18 +49,28 @@ def prepare(
 
     `password_hash` has passed `hash_problem`. `check` changes nothing and says what would be done.
     """
+    lost = []  # type: List[str]
     try:
         done = make_pair(root, place, check, run)
         if done and check:
             return Outcome(STAGED, True, done + ["stage its import"], [])
-        return _stage(root, place, password_hash, done, check, run)
+        return _stage(root, place, password_hash, done, check, run, lost)
+    except Refused as error:
+        raise Refused(" ".join([str(error)] + lost))
     except (OSError, ValueError) as error:
-        raise Refused(f"The signing key cannot be prepared: {error}.")
+        raise Refused(" ".join([f"The signing key cannot be prepared: {error}."] + lost))
 
 
 def _stage(
-    root: str, place: KeyPlace, password_hash: str, done: List[str], check: bool, run: Callable[..., Finished]
+    root: str,
+    place: KeyPlace,
+    password_hash: str,
+    done: List[str],
+    check: bool,
+    run: Callable[..., Finished],
+    lost: List[str],
 ) -> Outcome:
+    """As `prepare`; what is said of a damaged record is added to `lost` at once."""
     certificate = read_bytes(root, place.certificate) or b""
     describe_certificate(certificate)
     state = state_of(root, certificate)
@@ -72,7 +82,9 @@ def _stage(
     if state == ENROLLED:
         return Outcome(ENROLLED, bool(done), done, [])
     others = [one for one in read_certificates(root, "MokNew") if one != certificate]
-    (record, lost), boot_id = _read_record(root, may_write=not check), read_text(root, BOOT_ID) or ""
+    record, said = _read_record(root, may_write=not check)
+    lost += said
+    boot_id = read_text(root, BOOT_ID) or ""
     remarks = lost + _remarks(state, record, certificate, others, boot_id)
     if state == STAGED and made_with(read_variable(root, "MokAuth") or b"", password_hash):
         return Outcome(STAGED, bool(done), done, remarks)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A damaged state file that cannot be made again is set aside, under a name beside it, and another one begins.
 
-Only whoever may write the file does so: readers, check mode and users other than root change nothing. A file that
-holds the way back is not set aside, since the next run would then take the node of today for that of before.
+Only whoever is about to write the file does so: readers, check mode and users other than root change nothing. What is
+lost is said at once, however the rest ends. The first record, from which a node goes back, is never set aside: the next
+run would take the node of today for that of before. The settings from before the tuning are, since their files are in
+that record, too.
 """
 
 import contextlib

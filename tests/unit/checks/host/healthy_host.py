@@ -86,7 +86,13 @@ OTHER_NODES: dict[str, Changes] = {
     "host.size": {("expectations", "host"): {"sockets": 2, "cpus": 20, "memory_gib": 128, "swap_gib": 4}},
     "host.infiniband_errors": {
         ("link_errors",): [
-            {"name": "mlx5_0 port 1", "since_s": 5400.0, "rises": [{"counter": "symbol_error", "rise": 1}]}
+            {
+                "name": "mlx5_0 port 1",
+                "since_s": 5400.0,
+                "rises": [{"counter": "symbol_error", "rise": 1}],
+                "full": [],
+                "counters": {"symbol_error": 4},
+            }
         ]
     },
     "host.infiniband": {

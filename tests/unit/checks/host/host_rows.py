@@ -24,9 +24,18 @@ def port(**changes: object) -> list[dict]:
     return [{**healthy_node.OTHER_NODES["host.infiniband"][PORTS][0], **changes}]
 
 
-def rising(since_s: float, **rises: object) -> Changes:
+def rising(since_s: float, *full: str, **rises: object) -> Changes:
     told = [{"counter": counter, "rise": rise} for counter, rise in rises.items()]
-    return {("link_errors",): [{"name": "mlx5_0 port 1", "since_s": since_s, "rises": told}]}
+    return {("link_errors",): [{"name": "mlx5_0 port 1", "since_s": since_s, "rises": told, "full": [*full]}]}
+
+
+def hangs(reading: str, **changes: object) -> Changes:
+    """A second adapter that does not answer, beside one that does."""
+    (port,) = healthy_node.OTHER_NODES["host.infiniband" if reading == "infiniband" else "host.infiniband_errors"][
+        (reading,)
+    ]
+    silent = {"name": "mlx5_1 port 1", "unreadable": "mlx5_1 port 1 does not answer within 3 s"}
+    return {(reading,): [silent, {**port, **changes}]}
 
 
 VENDORS = "/etc/yum.repos.d/cuda-rhel8.repo"
@@ -144,6 +153,15 @@ ROWS: list[tuple[str, Changes, dict[str, object], str, str]] = [
     ("host.infiniband", {PORTS: port(link_downed=4)}, {}, PASS, "1 ports are active"),
     ("host.infiniband", {PORTS: port(link_downed=None)}, {}, UNKNOWN, "link_downed"),
     ("host.infiniband", {PORTS: []}, {}, UNKNOWN, "show no port"),
+    ("host.infiniband", hangs("infiniband"), {}, UNKNOWN, "mlx5_1 port 1 does not answer within 3 s"),
+    (
+        "host.infiniband",
+        hangs("infiniband", link_downed=9),
+        {},
+        UNKNOWN,
+        "does not answer within 3 s; mlx5_0 port 1 went down 9 times",
+    ),
+    ("host.infiniband", hangs("infiniband", usable=False), {}, FAIL, "programs cannot open mlx5_0 port 1"),
     ("host.infiniband", {}, {}, SKIP, "no InfiniBand"),
     ("host.infiniband_errors", {}, {}, SKIP, "no InfiniBand"),
     ("host.infiniband_errors", rising(5400.0), {}, PASS, "1 ports do not rise"),
@@ -173,6 +191,28 @@ ROWS: list[tuple[str, Changes, dict[str, object], str, str]] = [
         {},
         WARN,
         "rose by 3 in 0.1 h (3 per hour; limit 1)",
+    ),
+    (
+        "host.infiniband_errors",
+        rising(5400.0, "symbol_error", symbol_error=0),
+        {},
+        WARN,
+        "mlx5_0 port 1: symbol_error has stopped at its maximum, 65535",
+    ),
+    ("host.infiniband_errors", rising(0.0, "link_downed"), {}, WARN, "link_downed has stopped at its maximum, 255"),
+    (
+        "host.infiniband_errors",
+        rising(5400.0, "local_link_integrity_errors", symbol_error=240),
+        {},
+        WARN,
+        "limit 10); mlx5_0 port 1: local_link_integrity_errors has stopped at its maximum, 15",
+    ),
+    (
+        "host.infiniband_errors",
+        hangs("link_errors", full=["VL15_dropped"]),
+        {},
+        UNKNOWN,
+        "mlx5_1 port 1 does not answer within 3 s; mlx5_0 port 1: VL15_dropped has stopped",
     ),
     ("host.infiniband_errors", {("link_errors",): []}, {}, UNKNOWN, "show no port"),
     ("host.infiniband_errors", rising(300.0, symbol_error=None), {}, UNKNOWN, "rises[0].rise is not a number"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+from gpuwright.checks.host import parts_reading
 from gpuwright.checks.host.parts_reading import read_parts
 from host_tree import HostTree
 
@@ -50,3 +53,27 @@ def test_disks_and_links_of_a_server(tmp_path):
     assert {disk["name"]: disk["gb"] for disk in found["disks"]} == {"nvme0n1": 3840.8, "nvme1n1": 3840.8, "sda": 480.1}
     assert {link["name"]: link["gbits"] for link in found["ethernet"]} == {"eno1": 10.0, "ens1f0": 100.0}
     assert found["rdma"] == [{"name": "mlx5_0 port 1", "gbits": 400.0}]
+
+
+def test_an_adapter_that_hangs_costs_three_seconds_and_the_rest_is_read(tmp_path, monkeypatch):
+    host = HostTree(tmp_path)
+    server(host)
+    right = parts_reading.read_int
+
+    def hangs(root: str, path: str) -> int | None:
+        if path == "/sys/class/net/eno2/speed":
+            time.sleep(600)
+        return right(root, path)
+
+    monkeypatch.setattr(parts_reading, "read_int", hangs)
+    monkeypatch.setattr(parts_reading, "ETHERNET_SECONDS", 0.3)
+    found = read_parts(host.root)
+    assert len(found["disks"]) == 3 and len(found["rdma"]) == 1
+    assert found["ethernet"] == {"unreadable": "/sys/class/net: eno2 did not answer within 0.3 s"}
+
+
+def test_a_host_that_shows_no_disks_has_its_links_judged(tmp_path):
+    host = HostTree(tmp_path)
+    host.put("/sys/class/net/eno1/type", "1\n")
+    found = read_parts(host.root)
+    assert found == {"disks": {"unreadable": "/sys/block is not there"}, "ethernet": [], "rdma": []}

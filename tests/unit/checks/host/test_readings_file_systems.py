@@ -106,6 +106,18 @@ def test_a_file_system_that_does_not_answer_ends_after_its_time(host, monkeypatc
     ]  # fmt: skip
 
 
+def test_a_host_without_processes_to_give_costs_the_inventorys_folders_only(host, monkeypatch):
+    def none():
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", none)
+    host.put(MOUNTS, "1 0 8:1 / / rw - xfs /dev/sda1 rw\n")
+    found = read_file_systems(host.root, {"data_dir": "/srv/gan/data", "runs_dir": "/srv/gan/runs"})
+    assert [row["use"] for row in found] == ["system", "boot", "state", "environment", "data", "runs"]
+    assert all(row["free_mib"] for row in found[:4])
+    assert all("temporarily unavailable" in row["unreadable"] for row in found[4:])
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes an ordinary user")
 def test_a_closed_folder_is_for_root():
     with tempfile.TemporaryDirectory() as name:

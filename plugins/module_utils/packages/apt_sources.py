@@ -33,8 +33,19 @@ class Target(NamedTuple):
 
 
 def read_targets(run: Callable[..., Finished] = run_bounded) -> List[Target]:
-    """The indexes that apt has read from its configured sources; raises OSError if apt cannot report them."""
-    done = run(["apt-get", "indextargets", "--format", FIELDS, "Created-By: Packages"], APT_SECONDS)
+    """The indexes that the sources configure, with the origins that apt has read; OSError if apt cannot report them.
+
+    With origins, apt leaves out an index without a package, such as a young release's security/multiverse.
+    """
+    origins = {(target.uri, target.suite): target.origin for target in _ask(run)}
+    return [
+        target._replace(origin=origins.get((target.uri, target.suite), ""))
+        for target in _ask(run, "--no-release-info")
+    ]
+
+
+def _ask(run: Callable[..., Finished], *how: str) -> List[Target]:
+    done = run(["apt-get", "indextargets", *how, "--format", FIELDS, "Created-By: Packages"], APT_SECONDS)
     if done.rc != 0:
         raise OSError(f"apt-get indextargets: {done.problem or done.stderr.strip()[-300:]}")
     return parse_targets(done.stdout)

@@ -54,11 +54,14 @@ def test_text_is_signed_by_the_distributions_own_keyring_where_the_host_has_it()
     assert sources_text([], []) == ""
 
 
+# As apt does, it leaves out an index without a package, unless it is asked for what the sources say, when it knows no origin.
 APT = """#!/bin/sh
 echo "$@" >> "$(dirname "$0")/calls"
-case $1 in
-    indextargets) cat "$(dirname "$0")/targets" ;;
-    update) [ -e "$(dirname "$0")/broken" ] && { echo "E: does not have a Release file" >&2; exit 100; }; exit 0 ;;
+case "$*" in
+    indextargets*--no-release-info*)
+        cat "$(dirname "$0")/targets" "$(dirname "$0")/empty" 2>/dev/null | sed 's/|[A-Za-z]*|/|$(ORIGIN)|/' ;;
+    indextargets*) cat "$(dirname "$0")/targets" ;;
+    update*) [ -e "$(dirname "$0")/broken" ] && { echo "E: does not have a Release file" >&2; exit 100; }; exit 0 ;;
 esac
 """
 
@@ -83,6 +86,22 @@ def test_writes_once_and_reads_the_lists_once(run_module, apt: Path, tmp_path: P
     assert path.stat().st_mode & 0o777 == 0o644
     assert not run(run_module, path)["changed"]
     assert (apt / "calls").read_text().count("update") == 1
+
+
+@pytest.mark.parametrize("file", ["/etc/apt/sources.list.d/debian.sources:1", "/etc/apt/sources.list:3"])
+def test_a_component_without_a_package_is_not_configured_again(run_module, apt: Path, tmp_path: Path, file: str) -> None:
+    """Of a young release, security and updates have nothing in most components; apt would complain at every update."""
+    rows = [(uri, suite) for uri, suite in (("debian", "bookworm"), ("debian-security", "bookworm-security"))]
+    (apt / "targets").write_text("".join(f"{file}|Debian|http://m/{uri}/|{suite}|main\n" for uri, suite in rows))
+    names = [(*rows[0], "contrib"), (*rows[1], "contrib"), (*rows[1], "non-free")]
+    (apt / "empty").write_text("".join(f"{file}|Debian|http://m/{uri}/|{suite}|{name}\n" for uri, suite, name in names))
+    path = tmp_path / "components.sources"
+    answer = run(run_module, path)
+    assert answer["added"] == [{"uri": "http://m/debian/", "suites": ["bookworm"], "components": ["non-free"]}]
+    # What it has written is in no other file, though no package is in it yet.
+    with (apt / "empty").open("a") as empty:
+        empty.write(f"{path}:1|Debian|http://m/debian/|bookworm|non-free\n")
+    assert not run(run_module, path)["changed"]
 
 
 def test_a_mirror_without_the_components_leaves_no_file(run_module, apt: Path, tmp_path: Path) -> None:

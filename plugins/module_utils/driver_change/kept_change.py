@@ -7,6 +7,7 @@ import tempfile
 import time
 from typing import Any, Dict, List, Mapping, Sequence
 
+from ..gpu.driver_parts import is_foreign
 from ..host.bounded import Finished, run_bounded
 from ..host.files import below
 from ..host.whole_file import sync_file
@@ -29,12 +30,12 @@ CHANGE_SECONDS = 3600
 
 
 def installed(family: str, patterns: Sequence[str]) -> List[Package]:
-    """KeptError if the package database does not answer."""
+    """What fits and is a driver's or its toolkit's; KeptError if the package database does not answer."""
     done = run_bounded(kept.query(family, patterns), timeout=QUERY_SECONDS)
     # dpkg-query counts the patterns that find nothing.
     if done.rc not in (0, 1) or (done.rc == 1 and family == "redhat"):
         raise KeptError(f"What is installed cannot be read: {words_of(done)} [upgrade.packages]")
-    return kept.parse_packages(family, done.stdout)
+    return [package for package in kept.parse_packages(family, done.stdout) if not is_foreign(package.name)]
 
 
 def complete(record: Mapping[str, Any]) -> None:

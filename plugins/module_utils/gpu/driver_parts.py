@@ -8,8 +8,12 @@ from .device_table import DRIVER_PARTS
 
 def of_driver(name: str) -> bool:
     """Whether a package of this name is a driver's, whoever made it; a container toolkit or CUDA is not."""
-    kinds = [kind for kind in ("foreign", "versioned", "apart") if _fits(kind, name)]
-    return bool(kinds) and "foreign" not in kinds
+    return not is_foreign(name) and (_fits("versioned", name) or _fits("apart", name))
+
+
+def is_foreign(name: str) -> bool:
+    """Whether it is named like a driver and belongs to none: a container toolkit, a kernel for NVIDIA's platforms."""
+    return _fits("foreign", name)
 
 
 def _fits(kind: str, name: str) -> bool:

@@ -39,8 +39,7 @@ def read_targets(run: Callable[..., Finished] = run_bounded) -> List[Target]:
     """
     origins = {(target.uri, target.suite): target.origin for target in _ask(run)}
     return [
-        target._replace(origin=origins.get((target.uri, target.suite), ""))
-        for target in _ask(run, "--no-release-info")
+        target._replace(origin=origins.get((target.uri, target.suite), "")) for target in _ask(run, "--no-release-info")
     ]
 
 

@@ -54,7 +54,7 @@ def test_text_is_signed_by_the_distributions_own_keyring_where_the_host_has_it()
     assert sources_text([], []) == ""
 
 
-# As apt does, it leaves out an index without a package, unless it is asked for what the sources say, when it knows no origin.
+# As apt does, it leaves out an index without a package; asked for what sources say, it names all without origins.
 APT = """#!/bin/sh
 echo "$@" >> "$(dirname "$0")/calls"
 case "$*" in
@@ -89,7 +89,9 @@ def test_writes_once_and_reads_the_lists_once(run_module, apt: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("file", ["/etc/apt/sources.list.d/debian.sources:1", "/etc/apt/sources.list:3"])
-def test_a_component_without_a_package_is_not_configured_again(run_module, apt: Path, tmp_path: Path, file: str) -> None:
+def test_a_component_without_a_package_is_not_configured_again(
+    run_module, apt: Path, tmp_path: Path, file: str
+) -> None:
     """Of a young release, security and updates have nothing in most components; apt would complain at every update."""
     rows = [(uri, suite) for uri, suite in (("debian", "bookworm"), ("debian-security", "bookworm-security"))]
     (apt / "targets").write_text("".join(f"{file}|Debian|http://m/{uri}/|{suite}|main\n" for uri, suite in rows))

@@ -13,6 +13,7 @@ from ansible.template import Templar
 from gpuwright.checks.driver.packages_reading import read_driver_packages
 from gpuwright.gpu.driver_parts import of_driver
 from gpuwright.host.bounded import Finished
+from gpuwright.packages import kept_change
 from host_tree import HostTree, answers
 from test_apt_files import unattended_of
 from test_plan_questions import MATRIX, REPOSITORY
@@ -31,6 +32,10 @@ VERSIONED = [
     "libnvfbc1",
     "libnvoptix1",
     "linux-modules-nvidia-580-server-generic",
+    "linux-modules-nvidia-580-server-open-nvidia-hwe-22.04",
+    "linux-modules-nvidia-580-server-6.8.0-1020-nvidia",
+    "linux-objects-nvidia-580-server-open-6.8.0-1020-nvidia",
+    "linux-signatures-nvidia-6.8.0-1020-nvidia",
     "firmware-nvidia-gsp",
     "libnvsdm",
     "libnvsdm-580",
@@ -42,7 +47,18 @@ VERSIONED = [
     "libxnvctrl0",
 ]
 APART = ["nvlsm"]
-FOREIGN = ["nvidia-container-toolkit", "libnvidia-container1", "libnvidia-container-tools"]
+# Ubuntu's flavour of kernels for NVIDIA's platforms, with what is built of the same source; nouveau's firmware.
+KERNELS = [
+    *("linux-nvidia", "linux-nvidia-hwe-22.04", "linux-nvidia-64k-6.8", "linux-nvidia-6.8-headers-6.8.0-1020"),
+    *("linux-image-nvidia", "linux-image-nvidia-hwe-22.04", "linux-image-6.8.0-1020-nvidia"),
+    *("linux-image-unsigned-6.8.0-1020-nvidia-64k", "linux-image-nvidia-lowlatency", "linux-image-nvidia-tegra"),
+    *("linux-headers-nvidia", "linux-headers-6.8.0-1020-nvidia", "linux-headers-nvidia-64k-hwe-24.04"),
+    *("linux-modules-6.8.0-1020-nvidia", "linux-modules-extra-6.8.0-1020-nvidia", "linux-modules-extra-nvidia"),
+    *("linux-tools-nvidia", "linux-tools-6.8.0-1020-nvidia", "linux-cloud-tools-6.8.0-1020-nvidia"),
+    *("linux-buildinfo-6.8.0-1020-nvidia", "linux-modules-iwlwifi-nvidia", "linux-lib-rust-6.8.0-1020-nvidia"),
+]
+FIRMWARE = ["firmware-nvidia-graphics", "linux-firmware-nvidia-graphics", "nvidia-gpu-firmware"]
+FOREIGN = ["nvidia-container-toolkit", "libnvidia-container1", "libnvidia-container-tools", *KERNELS, *FIRMWARE]
 TOOLKIT = ["cuda-toolkit-12-9", "libcudnn9-cuda-12", "libnccl2"]
 OTHERS = ["openssl", "linux-image-generic", "infiniband-diags", "libcurl4"]
 PLAN: dict[str, Any] = {"driver_parts": MATRIX["driver_parts"], "driver": {}, "kernel": {"updated": []}}
@@ -89,7 +105,8 @@ def test_unattended_upgrades_leave_it_alone() -> None:
     plan = {**PLAN, "driver": {"preference": {"package": "", "version": ""}, "signed": False}}
     patterns = re.findall(r'"(\^.*)";', unattended_of(plan))
     names = VERSIONED + APART + TOOLKIT
-    assert [name for name in names + OTHERS if any(re.match(pattern, name) for pattern in patterns)] == names
+    known = names + FOREIGN + OTHERS
+    assert [name for name in known if any(re.match(pattern, name) for pattern in patterns)] == names
 
 
 @pytest.mark.parametrize("family", ["debian12", "debian13", "ubuntu2204", "ubuntu2404"])
@@ -97,7 +114,9 @@ def test_apts_preference_keeps_all_of_it_to_the_branch(family: str) -> None:
     patterns = MATRIX["os_families"][family]["driver_names"].split()
     # Names of other systems' packagers are in no Debian repository.
     names = [name for name in VERSIONED if not re.match("akmod|kmod|xorg|linux-|libXNVCtrl|firmware", name)]
-    assert taken(patterns, names + FOREIGN + OTHERS) == names
+    # One is Fedora's.
+    others = [name for name in FOREIGN if name != "nvidia-gpu-firmware"] + OTHERS
+    assert taken(patterns, names + others) == names
 
 
 @pytest.mark.parametrize("name", VERSIONED + APART)
@@ -108,6 +127,14 @@ def test_the_node_knows_a_package_of_the_driver(name: str) -> None:
 @pytest.mark.parametrize("name", FOREIGN + TOOLKIT + OTHERS)
 def test_the_node_knows_what_belongs_to_no_driver(name: str) -> None:
     assert not of_driver(name)
+
+
+@pytest.mark.parametrize(("family", "form"), [("redhat", "{} 1-1 x86_64"), ("debian", "installed {} 1-1 amd64")])
+def test_a_way_back_leaves_what_belongs_to_no_driver(monkeypatch: Any, family: str, form: str) -> None:
+    """A kernel or container toolkit that came since the upgrade began would be removed with the newer driver."""
+    rows = "\n".join(form.format(name) for name in VERSIONED + FOREIGN)
+    monkeypatch.setattr(kept_change, "run_bounded", lambda *_, **__: Finished(0, rows, "", False, False, False, ""))
+    assert [package.name for package in kept_change.installed(family, ["*nvidia*"])] == sorted(VERSIONED)
 
 
 @pytest.mark.parametrize("manager", ["rpm", "dpkg"])

@@ -69,7 +69,9 @@ def test_unattended_upgrades_leave_every_planned_package_alone(system: str) -> N
     assert not any(pattern.search(name) for name in ("linux-image-generic", "openssl", "curl") for pattern in patterns)
 
 
-@pytest.mark.parametrize("stem", ["generic", "generic-hwe-22.04", "aws", "azure-6.8", "lowlatency-hwe-22.04"])
+@pytest.mark.parametrize(
+    "stem", ["generic", "generic-hwe-22.04", "aws", "azure-6.8", "lowlatency-hwe-22.04", "nvidia", "nvidia-hwe-22.04"]
+)
 def test_a_kernel_stays_where_its_signed_module_stays(stem: str) -> None:
     """Unattended, a newer kernel would also come where its module has not come yet, or is that of a newer driver."""
     release = f"6.8.0-50-{stem.partition('-')[0]}"

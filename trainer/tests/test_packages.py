@@ -55,6 +55,25 @@ def test_every_package_says_what_it_holds() -> None:
         assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), folder
 
 
+SUBSCRIPTED_SINCE_39 = {"list", "dict", "tuple", "set", "frozenset", "type"}
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_python_38_can_evaluate_each_type_outside_annotations(name: str) -> None:
+    """Annotations are never evaluated, but `cast(list[Tensor], ...)` raises a TypeError before Python 3.9."""
+    tree = ast.parse(MODULES[name].read_text())
+    spots = [getattr(node, field, None) for node in ast.walk(tree) for field in ("annotation", "returns")]
+    deferred = any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
+    left_out = {id(part) for spot in spots if spot is not None and deferred for part in ast.walk(spot)}
+    subscripts = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript) and id(node) not in left_out]
+    found = [node for node in subscripts if isinstance(node.value, ast.Name) and node.value.id in SUBSCRIPTED_SINCE_39]
+    unions = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr)]
+    found += [
+        node for node in unions if id(node) not in left_out and "None" in map(ast.unparse, (node.left, node.right))
+    ]
+    assert [f"line {node.lineno}: {ast.unparse(node)}" for node in found] == []
+
+
 PAGES = (PACKAGE / "README.md", PACKAGE.parent / "docs/trainer.md")
 
 

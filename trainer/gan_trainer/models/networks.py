@@ -286,4 +286,4 @@ def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
 
 @torch.no_grad()
 def move_average(average: list[nn.Parameter], model: list[nn.Parameter], decay: float) -> None:
-    torch._foreach_lerp_(cast(list[Tensor], average), cast(list[Tensor], model), 1.0 - decay)
+    torch._foreach_lerp_(cast("list[Tensor]", average), cast("list[Tensor]", model), 1.0 - decay)

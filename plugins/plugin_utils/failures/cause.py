@@ -19,7 +19,7 @@ class Cause(NamedTuple):
     pattern  of what the tool prints; each group that is named `what...` is what it is about
     problem  what is wrong; the speaker's own table says which words in braces it may use
     next     what to do, with the same words
-    source   the tools and releases whose messages the pattern is from
+    source   the tools and releases whose messages the pattern is from; "not run": only sources and reports show them
     kind     refused, or unreachable for a host that was not reached
     """
 

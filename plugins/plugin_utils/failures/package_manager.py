@@ -35,7 +35,9 @@ COMMANDS = {
 }
 # A password that dnf or apt repeats with a repository's address.
 LONGEST = 600
-DNF, APT = "dnf 4, librepo, rpm", "apt 2, dpkg"
+DNF, APT = "dnf 4, librepo, rpm", "apt 2.6 and 3.0, dpkg"
+# What apt and dpkg say on stdout alone, while stderr ends with what follows from it.
+TOLD = re.compile(r"(The following packages have unmet dependencies:|dpkg: .*error).*", re.DOTALL)
 BOTH = f"{DNF}; {APT}"
 # First match wins, so what is certain stands before what merely follows from it: a repository that cannot be reached
 # also has no package.
@@ -69,7 +71,7 @@ CAUSES = (
         "packages.database",
         r"rpmdb open failed|cannot open Packages (index|database)|rpmdb: .*(PANIC|BDB\d+)"
         r"|database disk image is malformed|Thread died in Berkeley DB|parsing file '/var/lib/dpkg/\S+'"
-        r"|files list file for package '[^']+' .*(missing|newline)",
+        r"|files list file for package '[^']+' .*(missing|newline)|Unable to parse package file /var/lib/dpkg/\S+",
         "the package manager's own database is damaged",
         "Keep a copy of it (/var/lib/rpm, /var/lib/dpkg), then `{repair}`, and run again.",
         BOTH,
@@ -99,7 +101,7 @@ CAUSES = (
         "the repository's key or signature is of a kind that this system no longer accepts (SHA-1)",
         "The key is the vendor's, so comparing it leads nowhere. Use the vendor's repository for this very release of "
         "the system, and remove sources that are left from the release before.",
-        "apt 2.9 and 3.0 with sqv; apt 2 with gpgv",
+        "not run: apt 2.9 and 3.0 with sqv; apt 2 with gpgv",
     ),
     Cause(
         "packages.not_yet_valid",
@@ -139,7 +141,7 @@ CAUSES = (
         "the node has no repository of its distribution: it is not registered, or none is enabled",
         "RHEL: `sudo subscription-manager status`, then `sudo subscription-manager register`; others: `dnf repolist "
         "--all`.",
-        "dnf 4 with subscription-manager",
+        "not run: dnf 4 with subscription-manager",
     ),
     Cause(
         "packages.refused",
@@ -206,7 +208,8 @@ CAUSES = (
         r"No package (?P<what>\S+) available|Unable to find a match: (?P<what2>.+)|nothing provides (?P<what3>\S+)"
         r"|No package matching '(?P<what4>[^']+)'|Unable to locate package (?P<what5>\S+)"
         r"|no available installation candidate for (?P<what6>\S+)|Version '[^']+' for '(?P<what7>[^']+)' was not found"
-        r"|Package '(?P<what8>[^']+)' has no installation candidate",
+        r"|Package '(?P<what8>[^']+)' has no installation candidate"
+        r"|Depends (?P<what9>\S+) but none of the choices are installable: \[no choices\]",
         "no enabled repository has {what}",
         "See what is available with `{list}`; enable the repository that has it.",
         BOTH,
@@ -220,7 +223,7 @@ CAUSES = (
     ),
     Cause(
         "packages.held",
-        r"held broken packages|Held packages were changed|[Hh]eld packages|versionlock",
+        r"[Hh]eld packages|versionlock",
         "packages that are held are in the way",
         "`{holds}` names them; release those that are yours.",
         BOTH,
@@ -235,9 +238,11 @@ CAUSES = (
     ),
     Cause(
         "packages.conflict",
-        r"[Cc]onflict|[Pp]roblem( \d+)?:|Depsolve Error|unmet dependencies|pkgProblemResolver|cannot install both",
+        r"[Cc]onflict|[Pp]roblem( \d+)?:|Depsolve Error|unmet dependencies|pkgProblemResolver|cannot install both"
+        # apt says so of any packages that do not fit, also where nobody holds one.
+        r"|held broken packages",
         "the packages do not fit together",
-        "Read the packages named above; a module stream or another repository usually explains it.",
+        "Read the packages named above; a module stream, another repository or a hold (`{holds}`) usually explains it.",
         BOTH,
     ),
     Cause(
@@ -263,7 +268,9 @@ def package_failure(result: Mapping[str, Any], names: Sequence[str], family: str
     if argv:
         said = str(result.get("stderr") or result.get("stdout", ""))
     else:
-        said = " ".join(str(part) for part in (result.get("msg", ""), *result.get("failures", [])) if part)
+        told = TOLD.search(str(result.get("stdout", "")))
+        parts = (told.group() if told else "", result.get("msg", ""), *result.get("failures", []))
+        said = " ".join(str(part) for part in parts if part)
     said = printable(re.sub(r"\s+", " ", without_secrets(said))).strip()
     some = " ".join(names[:6])
     found = first_cause(CAUSES, said)

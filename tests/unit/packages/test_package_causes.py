@@ -7,6 +7,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.failures import con
 from ansible_collections.gpuwright.node.plugins.plugin_utils.failures.package_manager import CAUSES, package_failure
 
 # Of dnf 4.14 and apt 2.6 as they were run; those marked "source" are from the programs' sources and public reports.
+# APT_RAN has what apt 2.6 of Debian 12 and apt 3.0 of Debian 13 say, and where: on stdout or stderr.
 DNF = [
     ("At least 205MB more space needed on the /boot filesystem.", "packages.space"),
     ("Transaction test error: installing package x needs 12MB more space on the / filesystem", "packages.space"),
@@ -157,6 +158,89 @@ APT = [
     ("E: dpkg was interrupted, you must manually run 'dpkg --configure -a'", "packages.script"),
     ("installed x package post-installation script subprocess returned error exit status 10", "packages.script"),
 ]
+# The releases of apt that said so, its stdout from where it matters, its stderr, and the cause.
+UNMET = "The following packages have unmet dependencies:\n {}\n"
+NO_WAY = "E: Unable to correct problems, you have held broken packages.\n"
+SOLVER = (
+    "E: The following information from --solver 3.0 may provide additional context:\n"
+    "   Unable to satisfy dependencies. Reached two conflicting decisions:\n"
+)
+DPKG = "E: Sub-process /usr/bin/dpkg returned an error code (1)\n"
+AFTER = "Errors were encountered while processing:\n bb\n"
+APT_RAN = [
+    ("2.6", UNMET.format("bb : Depends: gone but it is not installable"), NO_WAY, "packages.conflict"),
+    ("2.6 3.0", UNMET.format("bb : Depends: cc (= 2) but 1 is to be installed"), NO_WAY, "packages.conflict"),
+    (
+        "3.0",
+        UNMET.format("bb : Depends: gone but it is not installable"),
+        f"{NO_WAY}{SOLVER}   1. bb:amd64=1 is selected for install\n   2. bb:amd64 Depends gone\n"
+        "      but none of the choices are installable:\n      [no choices]\n",
+        "packages.unavailable",
+    ),
+    (
+        "3.0",
+        UNMET.format("ee : Depends: dd but it is not installable"),
+        f"{NO_WAY}{SOLVER}   1. dd:amd64=1 is not selected for install because:\n      1. cc:amd64 Conflicts dd\n",
+        "packages.conflict",
+    ),
+    (
+        "2.6 3.0",
+        "Unpacking bb (1) ...\ndpkg: error processing archive /var/cache/apt/archives/bb_1_all.deb (--unpack):\n"
+        f" trying to overwrite '/usr/bin/x', which is also in package aa 1.21.23\n{AFTER}",
+        DPKG,
+        "packages.files",
+    ),
+    (
+        "2.6 3.0",
+        "Setting up bb (1) ...\ndpkg: error processing package bb (--configure):\n"
+        f" installed bb package post-installation script subprocess returned error exit status 10\n{AFTER}",
+        DPKG,
+        "packages.script",
+    ),
+    (
+        "2.6 3.0",
+        "",
+        "E: Unable to parse package file /var/lib/dpkg/status (1)\n"
+        "W: You may want to run apt-get update to correct these problems\nE: The package cache file is corrupted\n",
+        "packages.database",
+    ),
+    (
+        "3.0",
+        "",
+        "W: OpenPGP signature verification failed: file:/x x InRelease: Sub-process /usr/bin/sqv returned an error "
+        "code (1), error message is: Missing key A9CC, which is needed to verify signature.\n"
+        "E: The repository 'file:/x x InRelease' is not signed.\n",
+        "packages.signature",
+    ),
+    (
+        "3.0",
+        "",
+        "E: Failed to fetch https://m/x/InRelease  SSL connection failed: error:0A000086:SSL routines::certificate "
+        "verify failed / Success [IP: 192.0.2.1 443]\nE: Some index files failed to download.\n",
+        "packages.certificate",
+    ),
+    (
+        "2.6 3.0",
+        "",
+        "E: Failed to fetch http://m/x/InRelease  Could not connect to m:80 (192.0.2.1). - connect (111: Connection "
+        "refused)\n",
+        "packages.unreachable",
+    ),
+    ("3.0", "", "E: Failed to fetch http://m/x/InRelease  Could not resolve 'm'\n", "packages.name"),
+    (
+        "2.6 3.0",
+        "",
+        "E: Failed to fetch http://m/x  503  Service Unavailable [IP: 192.0.2.1 80]\n",
+        "packages.unreachable",
+    ),
+    ("2.6 3.0", "", "E: Version '9' for 'aa' was not found\n", "packages.unavailable"),
+    (
+        "2.6 3.0",
+        "",
+        "E: Malformed entry 1 in sources file /etc/apt/sources.list.d/x.sources (Suite)\n",
+        "packages.sources",
+    ),
+]
 END = "ERROR: No matching distribution found for torch==2.10.0"
 PIP = [
     ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "pip.space"),
@@ -184,6 +268,18 @@ def test_the_tools_own_words_have_their_cause(family: str, said: str, fault: str
     manager, other = ("apt", "dnf") if family == "debian" else ("dnf", "apt")
     assert "\n" not in found["text"] and f"{manager} said: " in found["text"] and "{" not in found["text"]
     assert f"`{other}" not in found["text"]
+
+
+@pytest.mark.parametrize(("releases", "stdout", "stderr", "fault"), APT_RAN)
+def test_what_apt_says_on_stdout_alone_is_read_too(releases: str, stdout: str, stderr: str, fault: str) -> None:
+    """Ansible's module puts stderr alone into its message; dpkg's errors and unmet dependencies are on stdout."""
+    progress = "Reading package lists...\n(Reading database ... 5%\rSelecting previously unselected package bb.\n"
+    result = {"msg": f"'/usr/bin/apt-get install bb' failed: {stderr}", "stdout": progress + stdout, "stderr": stderr}
+    found = package_failure(result, ["bb"], "debian")
+    assert found["id"] == fault, found["text"]
+    assert "Reading" not in found["text"] and ("showhold" in found["text"]) == (fault == "packages.conflict")
+    for line in stdout.splitlines()[1:2]:
+        assert line.strip() in found["text"]
 
 
 def test_each_cause_has_a_sample_and_a_source() -> None:

@@ -95,7 +95,8 @@ def build_debian_image(base: Path, repositories: Path | None, name: str) -> str:
     files = SHARED_FILES + (KERNEL_FILES if repositories else ())
     shared = [EL8_DIR / "overlay" / file for file in files]
     served = repositories.name if repositories else ""
-    installed = (repositories / "installed-debs.txt").read_text().split() if repositories else []
+    listed = (repositories / "installed-debs.txt").read_text().split() if repositories else []
+    installed = [line for line in listed if line.startswith("debian-kernel/")]
     if repositories and f"linux-image-{os.uname().release}" not in "".join(installed):
         raise FleetError(f"No package of Debian can have the name of this machine's kernel, {os.uname().release}.")
     keys = [repositories / "keys"] if repositories else []

@@ -93,12 +93,26 @@ def test_an_image_trusts_the_keys_of_the_repositories_at_hand(
         served = tmp_path / keys / "repositories-0123"
         (served / "keys").mkdir(parents=True, exist_ok=True)
         (served / "keys/vendor.asc").write_text(keys)
-        (served / "installed-debs.txt").write_text(f"linux-image-{os.uname().release}.deb")
+        (served / "installed-debs.txt").write_text(f"debian-kernel/linux-image-{os.uname().release}.deb")
         if system == "el8":
             return image.build_el_image(tmp_path / "base", served)
         return image.build_debian_image(tmp_path / "base", served, system)
 
     assert name("first") == name("first") != name("second")
+
+
+def test_debian_gets_its_own_kernel_and_none_of_ubuntu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    served, context = tmp_path / "repositories-0123", tmp_path / "context"
+    own = f"debian-kernel/linux-image-{os.uname().release}.deb"
+    for line in (own, "ubuntu2404/linux-image-6.8.0-1040-aws.deb"):
+        (served / line).parent.mkdir(parents=True)
+        (served / line).write_text("")
+    (served / "installed-debs.txt").write_text(f"{own}\nubuntu2404/linux-image-6.8.0-1040-aws.deb\n")
+    (served / "keys").mkdir()
+    context.mkdir()
+    monkeypatch.setattr(image, "build_image", lambda name, parent, fill: fill(context))
+    image.build_debian_image(tmp_path / "base", served, "debian12")
+    assert [file.name for file in (context / "installed").iterdir()] == [Path(own).name]
 
 
 def test_a_machine_without_the_python_of_el10_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

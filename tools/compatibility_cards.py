@@ -26,6 +26,7 @@ NAMES = {
 # Cards are named in data alone.
 DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yml").read_text())
 PEOPLE_HAVE: dict[str, str] = DATA["people_have"]
+SUPPORT = Path(__file__).resolve().parents[1] / "SUPPORT.md"
 
 
 def table(titles: list[str], rows: list[list[str]]) -> list[str]:
@@ -40,6 +41,18 @@ def answer_in_short(matrix: dict[str, Any], card: str, system: str) -> str:
         return "no plan"
     lock = "" if answer["pytorch"]["locked"] else ", no lock file"
     return f"{answer['driver']['branch']}, {answer['cuda']['version']}, {answer['pytorch']['version']}{lock}"
+
+
+def what_ran(name: str) -> str:
+    """What SUPPORT.md says of a system beyond its plan: the words for how, and the release, if it is one of several."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in SUPPORT.read_text().splitlines()]
+    systems, _, major = name.rpartition(" ")
+    found = []
+    for system, releases, tested in (row[:3] for row in rows if len(row) == 4):
+        words = [word for word in tested.split(", ") if word != "planned"]
+        if words and system in systems.split(", ") and (releases == major or releases.startswith(f"{major}.")):
+            found.append(", ".join(words) + (f" of {system} {releases}" if releases != major else ""))
+    return "; ".join(found)
 
 
 def columns(matrix: dict[str, Any]) -> list[tuple[str, list[str]]]:
@@ -60,7 +73,7 @@ def first_page(matrix: dict[str, Any], refused: str) -> str:
     """
     groups = columns(matrix)
     letters = [chr(ord("A") + number) for number in range(len(groups))]
-    rows = [[name, *(answers[number] for _, answers in groups)] for number, name in enumerate(NAMES)]
+    rows = [[name, *(answers[number] for _, answers in groups), what_ran(name)] for number, name in enumerate(NAMES)]
     lines = [
         "# Does it fit my card and my system?",
         "",
@@ -71,14 +84,14 @@ def first_page(matrix: dict[str, Any], refused: str) -> str:
         *table(["group", "cards"], [[letter, names] for letter, (names, _) in zip(letters, groups, strict=True)]),
         "2. Find your system. A cell is what a plain `site.yml` installs: **driver, CUDA, PyTorch**.",
         "",
-        *table(["system", *letters], rows),
+        *table(["system", *letters, "what ran"], rows),
         "* **No plan** means that no driver, CUDA and PyTorch fit both; the run says so before it changes anything.",
         f"* **RHEL, Rocky and Alma 10**: the key of NVIDIA's repository is {refused}.",
         "* **A card cut into MIG devices** has the plan of its card.",
         "* **HGX and DGX boards** also get their fabric manager ([hgx.md](hgx.md)).",
         "* **vGPU guests** get the driver that your site names ([vgpu.md](vgpu.md)).",
         f"* **ARM servers** are planned only. {DATA['without_plan']}",
-        "* **How sure is it?** [SUPPORT.md](../SUPPORT.md) says what ran on which system.",
+        "* **How sure is it?** [SUPPORT.md](../SUPPORT.md) explains the last column, and says what did not run.",
         "",
         "Ask for exactly yours, without any host:",
         "",

@@ -34,6 +34,14 @@ def test_the_first_page_is_one_screen_with_a_row_for_each_system() -> None:
         assert rows, (name, major)
 
 
+def test_each_system_says_what_ran_and_how() -> None:
+    said = {name: first.what_ran(name) for name in first.NAMES}
+    assert all(said.values()), said
+    assert (said["RHEL, Rocky, Alma 9"], said["Ubuntu 24.04"]) == ("stand-in of RHEL 9.2", "stand-in")
+    assert said["Debian 12"] == "stand-in, real packages, real kernel"
+    assert first.what_ran("Ubuntu 26.04") == ""
+
+
 def test_a_cell_holds_for_every_card_of_its_architecture() -> None:
     """The cell is that of one card; every other one that stands for a compute capability has the same answer."""
     matrix = compatibility.read_matrix()

@@ -125,6 +125,12 @@ LINK_MODE = 0o777
 AGAIN = f"What was found before is kept in {tuning_store.BEFORE}. Mend this and run again"
 
 
+def say(module: AnsibleModule, lost: str) -> None:
+    """What was lost with a damaged record, also where the run ends here."""
+    if lost:
+        module.warn(lost)
+
+
 def main() -> None:
     """Compare, then apply."""
     module = AnsibleModule(
@@ -146,7 +152,7 @@ def main() -> None:
     )
     if module.params["state"] == "present" and not module.params["program"].strip():
         module.fail_json(msg="program is empty: expected the text of gpu-tune, which applies the settings at boot")
-    lost, problem, plan = "", "", tuning.NOTHING
+    lost, plan = "", tuning.NOTHING
     try:
         if module.params["state"] == "absent":
             # The values to go back to are never begun anew here.
@@ -171,13 +177,12 @@ def main() -> None:
             tuning.apply("/", plan, work, before)
             placing.place(link, differs)
     except Refused as error:
-        problem = f"{error}. Nothing was changed [tuning.refused]"
+        say(module, lost)
+        module.fail_json(msg=f"{error}. Nothing was changed [tuning.refused]")
     except (NotHere, OSError, ValueError) as error:
-        problem = f"the settings are not complete: {error}. {AGAIN} [tuning.incomplete]"
-    if lost:
-        module.warn(lost)
-    if problem:
-        module.fail_json(msg=problem)
+        say(module, lost)
+        module.fail_json(msg=f"the settings are not complete: {error}. {AGAIN} [tuning.incomplete]")
+    say(module, lost)
     module.exit_json(
         changed=(tuning.is_change(work) or bool(differs)) and not waits,
         diff=[] if waits else diff,

@@ -1,8 +1,8 @@
 """Write the picture and tables of docs/architecture.md that are made from the code (`make docs`).
 
 The flow comes from playbooks/site.yml and the roles of each playbook, the packages from the imports of
-plugins/module_utils and plugins/plugin_utils. What a package holds is written by hand, in the middle column of its
-table. tests/unit/docs/test_architecture_page.py finds drift.
+plugins/module_utils and plugins/plugin_utils. What a package holds is written by hand.
+tests/unit/docs/test_architecture_page.py finds drift.
 """
 
 from __future__ import annotations
@@ -88,13 +88,9 @@ def lowest_first(packages: Graph, before: list[str]) -> list[str]:
 
 def table(packages: Graph, order: list[str], text: str) -> str:
     """Rows of `packages` (a part of `order`); what they hold is taken from the table in `text`."""
-    held = dict(re.findall(r"(?m)^\| `(\w+)` \| (.+) \| [\w, -]+ \|$", text))
-    lines = ["| package | holds | imports |", "|---|---|---|"]
-    for name in order:
-        if name in packages:
-            used = ", ".join(sorted(packages[name], key=order.index)) or "-"
-            lines.append(f"| `{name}` | {held.get(name, MISSING)} | {used} |")
-    return "\n".join(lines)
+    held = dict(re.findall(r"(?m)^\| `(\w+)` \| (.+) \|$", text))
+    rows = [f"| `{name}` | {held.get(name, MISSING)} |" for name in order if name in packages]
+    return "\n".join(["| package | holds |", "|---|---|", *rows])
 
 
 def plays() -> dict[str, list[dict[str, Any]]]:
@@ -137,15 +133,16 @@ def between(text: str, name: str) -> str:
 
 def page(text: str, packages: Graph, found: Mapping[str, list[dict[str, Any]]]) -> str:
     """The whole page: `text` with its generated parts for these packages and plays."""
-    before = re.findall(r"(?m)^\| `(\w+)` \| .+ \| [\w, -]+ \|$", between(text, "packages"))
+    held = between(text, "packages")
+    before = re.findall(r"(?m)^\| `(\w+)` \| .+ \|$", held)
     order = lowest_first(packages, before)
     on_nodes = {package_of(name) for name in NODE_MODULES}
     tables = [
-        table({name: used for name, used in packages.items() if (name in on_nodes) is node}, order, text)
+        table({name: used for name, used in packages.items() if (name in on_nodes) is node}, order, held)
         for node in (True, False)
     ]
     between_tables = (
-        "`plugins/plugin_utils/` runs only on the controller, on its Python 3.10 or newer. It imports "
+        "`plugins/plugin_utils/` runs only on the controller, on its Python 3.10 or newer, and imports "
         "the packages above by their full names:"
     )
     parts = {

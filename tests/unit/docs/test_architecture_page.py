@@ -15,7 +15,7 @@ from module_files import load_file
 
 made = load_file("tools/architecture.py")
 TEXT = made.PAGE.read_text()
-MOST_LINES = 250
+MOST_LINES = 215
 
 
 def section(name: str) -> str:
@@ -24,15 +24,15 @@ def section(name: str) -> str:
 
 def test_the_pictures_and_tables_are_those_of_the_code() -> None:
     assert made.page(TEXT, made.graph(), made.plays()) == TEXT, "run: make docs"
-    assert made.MISSING not in re.findall(r"(?m)^\| `\w+` \| (.+) \| [\w, -]+ \|$", TEXT)
+    assert f"| {made.MISSING} |" not in TEXT
 
 
-def test_an_import_a_package_a_role_or_a_playbook_more_is_drift() -> None:
+def test_an_order_a_package_a_role_or_a_playbook_more_is_drift() -> None:
     packages, plays = {name: set(used) for name, used in made.graph().items()}, made.plays()
-    more = {**packages, "launch": packages["launch"] | {"verdict"}}
-    assert "| host, verdict |" in made.page(TEXT, more, plays)
+    more = made.page(TEXT, {**packages, "launch": packages["launch"] | {"tuning"}}, plays)
+    assert more.index("`launch` |") > more.index("`tuning` |") and TEXT.index("`launch` |") < TEXT.index("`tuning` |")
     new = made.page(TEXT, {**packages, "clocks": {"checks"}}, plays)
-    assert "| `clocks` | ? | checks |" in new and new.index("`clocks` |") > new.index("`checks` |")
+    assert "| `clocks` | ? |" in new and new.index("`clocks` |") > new.index("`checks` |")
     other = copy.deepcopy(plays)
     role = {"ansible.builtin.import_role": {"name": "gpuwright.node.model_server"}}
     other["model"][0]["tasks"][0]["block"].append(role)

@@ -42,6 +42,15 @@ def replace_text(path: Path, text: str) -> None:
         file.write(text.encode("utf-8"))
 
 
+def sync_folder(folder: Path) -> None:
+    """The new name itself must reach the disk too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def open_own(path: Path, flags: int) -> int:
     """A descriptor of the file `path`, created if missing; OSError (ELOOP) if there is a link in its place."""
     return _open(path, flags | os.O_CREAT)

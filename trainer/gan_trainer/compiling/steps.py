@@ -15,7 +15,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
-from .kept import keep, kept_file
+from .kept import is_whole, keep, kept_file
 
 NAME = "gan_compiled"
 C = """
@@ -108,15 +108,15 @@ def build_extension(device: str) -> str:
 
     PyTorch itself says which C++ its headers need. What was built stays in TORCH_EXTENSIONS_DIR, if that is set, and is
     only loaded and called for as long as compiler, headers and PyTorch are the same; the answer says so, "" otherwise.
+    One that is damaged is built anew in its place: only what fails then is a fault of the node.
     """
     # Older setuptools compile C++ with CC.
     os.environ["CC"] = os.environ["CXX"] = compiler = find_compiler("C++")
     import torch
 
     kept, said = kept_file(compiler, torch), ""
-    if kept is not None and kept.is_file():
+    if kept is not None and load_kept(kept):
         said = "as built before with the same compiler and headers"
-        load(kept)
     else:
         with tempfile.TemporaryDirectory(dir=place_for_builds()) as folder:
             made = compile_extension(Path(folder))
@@ -126,6 +126,17 @@ def build_extension(device: str) -> str:
     if found != [number, number]:
         raise RuntimeError(f"the extension answers {found} instead of {number}")
     return said
+
+
+def load_kept(kept: Path) -> bool:
+    """Whether the extension of an earlier trial is there, and is one that can be loaded."""
+    try:
+        whole = is_whole(kept)
+        if whole:
+            load(kept)
+    except (ImportError, OSError):
+        return False
+    return whole
 
 
 def compile_extension(folder: Path) -> Path:

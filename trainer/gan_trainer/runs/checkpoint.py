@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import zipfile
@@ -13,7 +12,7 @@ from typing import Any, Collection
 import torch
 
 from ..errors import UserError
-from ..safe_files import replacing
+from ..safe_files import replacing, sync_folder
 from .numbered import NumberedFiles
 
 CHECKPOINTS = NumberedFiles("checkpoint-", ".pt")
@@ -73,15 +72,6 @@ def describe_full(folder: Path, reason: str, step: int | None = None) -> str:
         kept = f"{whole.name} is complete, and the same command resumes from there"
     free = shutil.disk_usage(folder).free >> 20
     return f"run_dir: {folder}: {what}: {reason}; {free} MiB free{needs}. Free some space; {kept}"
-
-
-def sync_folder(folder: Path) -> None:
-    """The new name itself must reach the disk too."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def check_sums(path: Path) -> None:

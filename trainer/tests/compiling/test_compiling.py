@@ -95,26 +95,6 @@ def test_extensions_are_built_and_nothing_stays(run_python: Run, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def extension_of(done: subprocess.CompletedProcess) -> dict[str, Any]:
-    return answer(done)["steps"][-1]
-
-
-def test_an_extension_stays_while_what_made_it_is_the_same(run_python: Run, tmp_path: Path) -> None:
-    """With a compiler of another time it is compiled anew, and what stays of it is one file."""
-    compiler, seen = tmp_path / "g++", tmp_path / "seen"
-    compiler.write_text(f'#!/bin/sh\nfor word; do [ "$word" = -c ] && echo >> {seen}; done\nexec /usr/bin/g++ "$@"\n')
-    compiler.chmod(0o755)
-    env = {"TORCH_EXTENSIONS_DIR": str(tmp_path / "kept"), "CXX": str(compiler)}
-    first, second = (extension_of(run_python(*PROGRAM, env=env)) for _ in range(2))
-    assert (first["fault"], first["words"]) == ("none", "") and seen.read_text() == "\n"
-    assert (second["fault"], second["words"]) == ("none", "as built before with the same compiler and headers")
-    kept = list((tmp_path / "kept").rglob("*"))
-    assert [path.suffix for path in kept if path.is_file()] == [".so"]
-    compiler.write_text("#!/bin/sh\necho \"g++: error: unrecognized command line option '-std=c++20'\" >&2\nexit 1\n")
-    third = extension_of(run_python(*PROGRAM, env=env))
-    assert third["fault"] == "old-compiler" and "no c++20, which the headers of this PyTorch need" in third["words"]
-
-
 @pytest.mark.parametrize("module", ["triton.backends.nvidia.driver", "triton.runtime.driver", "triton.compiler"])
 def test_tritons_own_helper_is_built_without_a_gpu(
     run_python: Run, triton: Callable[[str], dict[str, str]], module: str, tmp_path: Path

@@ -16,7 +16,7 @@ import repository_index
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.risks.holes import SEVERITIES
 from ansible_collections.gpuwright.node.plugins.plugin_utils.software import osv
-from ansible_collections.gpuwright.node.plugins.plugin_utils.software.advisory import AdvisoryError
+from ansible_collections.gpuwright.node.plugins.plugin_utils.software.advisory import AdvisoryError, Row
 from matrix_rows import News
 
 # All of NVIDIA's machine-readable bulletins (CSAF) in one file of 1 MB.
@@ -31,16 +31,40 @@ PACKAGES = {"pytorch": "torch", "tensorflow": "tensorflow"}
 
 
 def bulletin_news(matrix: dict[str, Any], address: str, day: str) -> Iterator[News]:
-    """Driver bulletins that the matrix lacks, the oldest first. Raises NoAnswerError."""
-    known = {one["id"] for one in matrix["bulletins"]}
+    """Driver bulletins that the matrix lacks, and those that say more than its rows. Raises NoAnswerError."""
+    known = {one["id"]: one for one in matrix["bulletins"]}
     found = sorted(bulletins(repository_index.read(address)), key=lambda one: str(one["date"]))
     if not found:
         raise repository_index.NoAnswerError("it has no bulletin about the driver")
+    last = max(matrix["bulletins"], key=lambda one: str(one["date"]))
+    if found[-1]["date"] < last["date"]:
+        raise repository_index.NoAnswerError(
+            f"it is older than bulletin {last['id']} of {last['date']}, which is known"
+        )
     for one in found:
-        if one["id"] not in known and one["date"] > matrix["bulletins"][0]["date"]:
+        if one["id"] in known:
+            more = _revised(known[one["id"]]["branches"], one["branches"])
+            text = f"driver bulletin {one['id']} of {one['date']} says more than its row: {', '.join(more)}"
+            if more:
+                yield News("bulletins", "", {}, text)
+        elif one["date"] > matrix["bulletins"][0]["date"]:
             fixed = ", ".join(row["fixed"] for row in one["branches"].values())
             row = {**one, "checked": day}
             yield News("bulletins", "", row, f"driver bulletin {one['id']} of {one['date']} is new: fixed in {fixed}")
+
+
+def _revised(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
+    """What a bulletin says by now of branches that its row does not, as parts of a sentence."""
+    found = []
+    for branch, row in theirs.items():
+        old = ours.get(branch, {"fixed": "0", "severity": SEVERITIES[-1], "cves": []})
+        if version_key(row["fixed"]) > version_key(old["fixed"]):
+            found.append(f"branch {branch} is fixed in {row['fixed']}")
+        elif SEVERITIES.index(row["severity"]) < SEVERITIES.index(old["severity"]):
+            found.append(f"the severity for branch {branch} is {row['severity']}")
+        elif set(row["cves"]) - set(old["cves"]):
+            found.append(f"branch {branch} has {', '.join(sorted(set(row['cves']) - set(old['cves'])))}")
+    return found
 
 
 def bulletins(archive: bytes, since: str = "2025") -> Iterator[dict[str, Any]]:
@@ -82,26 +106,58 @@ def _row(csaf: dict[str, Any], source: str) -> dict[str, Any] | None:
 
 
 def wheel_news(matrix: dict[str, Any], server: str, day: str) -> Iterator[News]:
-    """HIGH and worse holes of the newest known releases, which older ones mostly have, too. Raises NoAnswerError."""
-    known = {name for row in matrix["wheel_holes"] for name in row["ids"]}
+    """Holes of severity HIGH and worse in the releases that a plan can have. Raises NoAnswerError.
+
+    Without those for which the plan warns already, as of one that is as bad and fixed no earlier.
+    """
     for kind, package in PACKAGES.items():
-        newest = max((release for row in matrix[kind].values() for release in row["releases"]), key=version_key)
+        releases = sorted({name for row in matrix[kind].values() for name in row["releases"]}, key=version_key)
         try:
-            records = osv.from_server({package: newest}, server)
-            rows = osv.rows(records, {package: newest}, "")
+            records = osv.from_server([(package, release) for release in releases], server)
+            found = [row for release in releases for row in osv.rows(records, {package: release}, "")]
         except AdvisoryError:
             raise repository_index.NoAnswerError("it did not answer, or in another form") from None
-        for row in rows:
-            if row.severity in SEVERITIES[:2] and row.fixed and not known & set(row.ids):
-                said = next(str(one.get("summary") or "") for one in records if one["id"] in row.ids)
-                what = " ".join(said.split()).rstrip(".") or "its advisory says what somebody can do by it"
-                found: dict[str, Any] = {
-                    "kind": kind,
-                    "ids": row.ids,
-                    "severity": row.severity,
-                    "fixed": row.fixed,
-                    "what": what,
-                }
-                found |= {"source": f"https://osv.dev/vulnerability/{row.ids[0]}", "checked": day, "verified": False}
-                found["unverified"] = "whether the fixed release is the first without it"
-                yield News("wheel_holes", "", found, f"{package} {newest}: {row.ids[0]}, fixed in {row.fixed}, is new")
+        rows = [row for row in matrix["wheel_holes"] if row["kind"] == kind]
+        said = {str(one["id"]): str(one.get("summary") or "") for one in records}
+        for hole in _holes(found):
+            ids, last = hole[-1].ids, hole[-1].version
+            fixed = hole[-1].fixed or _next_without(releases, hole)
+            if hole[-1].severity not in SEVERITIES[:2] or _is_covered(rows, hole[-1].severity, fixed, last):
+                continue
+            text = f"{package} {last}: {ids[0]}, fixed in {fixed}, is new"
+            if not fixed or any(set(row["ids"]) & set(ids) for row in rows):
+                # Nobody can be told what to install; or a row says that this release is without it.
+                text = f"{package} {last} has {ids[0]}, " + (
+                    f"fixed in {fixed} only" if fixed else "which no release fixes"
+                )
+                yield News("wheel_holes", "", {}, text)
+                continue
+            what = next((" ".join(said[name].split()).rstrip(".") for name in ids if said.get(name)), "")
+            row = {"kind": kind, "ids": ids, "severity": hole[-1].severity, "fixed": fixed}
+            row |= {"what": what or "its advisory says what somebody can do by it"}
+            row |= {"source": f"https://osv.dev/vulnerability/{ids[0]}", "checked": day, "verified": False}
+            row |= {"unverified": "whether the fixed release is the first without it, and all before it have it"}
+            yield News("wheel_holes", "", row, text)
+
+
+def _holes(found: list[Row]) -> list[list[Row]]:
+    """For each hole its rows of the releases that have it, the newest release last."""
+    holes: dict[str, list[Row]] = {}
+    for row in found:
+        holes.setdefault(row.ids[0], []).append(row)
+    return list(holes.values())
+
+
+def _next_without(releases: list[str], hole: list[Row]) -> str:
+    """The first known release after the last one that has the hole; "" if the newest has it."""
+    return next((name for name in releases if version_key(name) > version_key(hole[-1].version)), "")
+
+
+def _is_covered(rows: list[dict[str, Any]], severity: str, fixed: str, last: str) -> bool:
+    """Whether each plan with the hole is told of one that is as bad, and of a release without either."""
+    least = version_key(fixed or last)
+    return any(
+        SEVERITIES.index(row["severity"]) <= SEVERITIES.index(severity)
+        and (version_key(row["fixed"]) >= least if fixed else version_key(row["fixed"]) > least)
+        for row in rows
+    )

@@ -104,7 +104,7 @@ def compared(
     records: list[osv.Record] = []
     ages, unknown = [], []
     if pins:
-        records = osv.from_file(Path(file).expanduser(), pins) if file else osv.from_server(pins)
+        records = osv.from_file(Path(file).expanduser(), pins) if file else osv.from_server(pins.items())
         age, doubt = osv.age_of(Path(file).expanduser(), today) if file else (f"OSV was asked on {today}", "")
         ages.append(age)
         unknown += [doubt] if doubt else []

@@ -31,17 +31,23 @@ RELEASES = {"580": {"type": "lts branch", "driver_info": [{"release_version": "5
 
 
 @pytest.fixture(scope="module")
-def written(call: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the playbook has written, where two of its sources are files and the others are silent."""
-    folder = tmp_path_factory.mktemp("sources")
+def written(call: Call, elsewhere: Path) -> Path:
+    """The folder that the playbook has written, where two of its sources are files and the others are silent.
+
+    All are named as from where it was started.
+    """
+    folder = elsewhere / "sources"
+    folder.mkdir()
     with tarfile.open(folder / "bulletins.tar.gz", "w:gz") as archive:
         data = json.dumps(BULLETIN).encode()
         member = tarfile.TarInfo("product-security-main/2026/5999/5999.json")
         member.size = len(data)
         archive.addfile(member, io.BytesIO(data))
     (folder / "releases.json").write_text(json.dumps(RELEASES))
-    sources = ["--bulletins", f"{folder}/bulletins.tar.gz", "--releases", f"{folder}/releases.json"]
-    options = json.dumps({"to": f"{folder}/tables", "knowledge_sources": sources})
+    # As Python would otherwise import from there.
+    (elsewhere / "requests.py").write_text("raise ModuleNotFoundError(\"No module named 'requests'\")\n")
+    sources = ["--bulletins", "sources/bulletins.tar.gz", "--releases", "./sources/releases.json"]
+    options = json.dumps({"to": "sources/tables", "knowledge_sources": sources})
     done = call("ansible-playbook", "gpuwright.node.knowledge", "-e", options, **NO_NETWORK)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "driver bulletin 5999" in done.stdout and "Nothing was read of torch" in done.stdout

@@ -8,6 +8,7 @@ import json
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ EXPORT = "https://osv-vulnerabilities.storage.googleapis.com/PyPI/all.zip"
 SECONDS = 30
 # Questions in one request, as OSV allows.
 MOST_QUERIES = 1000
+# Records that are asked for at once: old releases have hundreds.
+AT_ONCE = 8
 # OSV's export grows every day: an older one knows nothing of what was published since.
 LIMIT_DAYS = 30
 Record = Mapping[str, Any]
@@ -200,12 +203,9 @@ def _contents(path: Path) -> Iterator[tuple[str, bytes]]:
                 yield name, archive.read(name)
 
 
-def from_server(pins: Mapping[str, str], server: str = SERVER) -> list[Record]:
+def from_server(pins: Iterable[tuple[str, str]], server: str = SERVER) -> list[Record]:
     """OSV's records for these versions, asked through the controller's proxy and certificates. AdvisoryError."""
-    asked = [
-        {"package": {"name": name, "ecosystem": "PyPI"}, "version": str(public(at))}
-        for name, at in sorted(pins.items())
-    ]
+    asked = [{"package": {"name": name, "ecosystem": "PyPI"}, "version": str(public(at))} for name, at in sorted(pins)]
     ids: set[str] = set()
     try:
         while asked:
@@ -215,7 +215,8 @@ def from_server(pins: Mapping[str, str], server: str = SERVER) -> list[Record]:
                 ids |= {one["id"] for one in answer.get("vulns") or []}
                 if answer.get("next_page_token"):
                     asked.append({**query, "page_token": answer["next_page_token"]})
-        return [_ask(f"{server}/v1/vulns/{name}") for name in sorted(ids)]
+        with ThreadPoolExecutor(AT_ONCE) as readers:
+            return list(readers.map(_ask, (f"{server}/v1/vulns/{name}" for name in sorted(ids))))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AdvisoryError(
             f"{server} did not answer ({error}), so nothing is known of vulnerabilities. Name a proxy (https_proxy), "

@@ -144,7 +144,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_osv_is_asked_for_every_pin_and_every_page(server: str) -> None:
     Osv.asked.clear()
-    found = osv.from_server(osv.pins_of(LOCK), server)
+    found = osv.from_server(osv.pins_of(LOCK).items(), server)
     assert [one["id"] for one in found] == ["GHSA-1", "GHSA-2"]
     assert [(one["package"]["name"], one["version"]) for one in Osv.asked] == [
         ("pillow", "9.10.0"), ("torch", "2.6.0"), ("pillow", "9.10.0")
@@ -159,13 +159,13 @@ def test_a_login_that_netrc_has_for_any_server_is_not_sent(
     file.chmod(0o600)
     monkeypatch.setenv("NETRC", str(file))
     Osv.logins.clear()
-    osv.from_server(osv.pins_of(LOCK), server)
+    osv.from_server(osv.pins_of(LOCK).items(), server)
     assert set(Osv.logins) == {None}
 
 
 def test_a_server_that_does_not_answer_is_an_error_and_never_none_found() -> None:
     with pytest.raises(AdvisoryError, match=r"did not answer.*advisories_file=all.zip \[advisories.unreachable\]$"):
-        osv.from_server(osv.pins_of(LOCK), "http://127.0.0.1:1")
+        osv.from_server(osv.pins_of(LOCK).items(), "http://127.0.0.1:1")
 
 
 KNOWN = bulletins.of(read_matrix(SHIPPED))

@@ -133,7 +133,7 @@ def wheel_news(matrix: dict[str, Any], server: str, day: str) -> Iterator[News]:
                 yield News("wheel_holes", "", {}, text)
                 continue
             what = next((" ".join(said[name].split()).rstrip(".") for name in ids if said.get(name)), "")
-            row = {"kind": kind, "ids": ids, "severity": hole[-1].severity, "fixed": fixed}
+            row: dict[str, Any] = {"kind": kind, "ids": ids, "severity": hole[-1].severity, "fixed": fixed}
             row |= {"what": what or "its advisory says what somebody can do by it"}
             row |= {"source": f"https://osv.dev/vulnerability/{ids[0]}", "checked": day, "verified": False}
             row |= {"unverified": "whether the fixed release is the first without it, and all before it have it"}

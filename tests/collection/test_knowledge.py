@@ -81,7 +81,8 @@ def plan(call: Call, folder: Path, **more: str) -> str:
     options |= {"preflight_knowledge": str(folder), **more}
     done = call("ansible-playbook", "gpuwright.node.plan", "-e", json.dumps(options))
     assert done.returncode == 0, done.stdout + done.stderr
-    return " ".join(done.stdout.split())
+    # Lines are broken by the length of the folder's name, too.
+    return " ".join(done.stdout.replace("\\n", " ").split())
 
 
 def copied(written: Path, folder: Path, change: Callable[[str], str]) -> Path:

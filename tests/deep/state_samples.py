@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import healthy_node
+from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept as history
+from ansible_collections.gpuwright.node.plugins.plugin_utils.history import trend
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page import folder as page
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import judge
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import state_file as rollout
@@ -75,6 +77,21 @@ def program_of_drains() -> Any:
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module
+
+
+def read_history(root: str) -> None:
+    """The page of the fleet, and the next sweep of this node."""
+    found, _problem = history.read(root, "n1", begins=True)
+    cards = [card for _node, card in history.cards_of({"n1": found}).values()]
+    medians = trend.fleet_medians(cards * trend.LEAST_CARDS)
+    for card in cards:
+        trend.worst(card, medians)
+        trend.grown(card)
+        row = history.Row("H100", "slot", "s", {"gemm": 1.0}, {"ecc": 0.0})
+        trend.worst(history.with_row(card, row, now_utc()), medians)
+    for name in ("swept", "tried", "idle_since"):
+        history.epoch(found[name])
+    history.write(root, found)
 
 
 def read_kept_driver(root: str) -> None:
@@ -297,6 +314,24 @@ STATES = {
             expectations.parse_expectations(expectations.read_own(f"{root}/etc/gpuwright/expectations.json")),
         ),
         (ValueError,),
+    ),
+    "history of cards": State(
+        f"/{history.FOLDER}/n1.json",
+        {
+            **history.empty("n1"),
+            "findings": [dict.fromkeys(history.FINDING, "x")],
+            "cards": {
+                "serial 1": {
+                    **{"name": "H100", "place": "slot", "product": None},
+                    "at": [f"2026-01-0{day}T10:00:00Z" for day in range(1, 5)],
+                    "software": ["s"] * 4,
+                    "figures": {"gemm": [1.0, None, 3, 2.5]},
+                    "counters": {"ecc": [0, 1, 2.0, 3]},
+                    "now": {"kind": "k", "bits": {"a": "00"}, "at": "2026-01-04T10:00:00Z"},
+                }
+            },
+        },
+        read_history,
     ),
     "drains": State(
         "/drains.json",

@@ -17,8 +17,12 @@ from state_samples import BOOT, STATES, State
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="some of these files count only if they are root's")
 LEAST = 8_000
 NEW_OF_EACH = 560
+# What json.dumps does not write: a number that is none as a float, and one of more digits than Python reads.
+RAW = ("-1e999", "7" * 5000)
 STRANGE: list[Any] = [
     *(None, True, False, 0, -1, 2**70, 1.5, -0.0, 1e300, "", "x", "\0", "\udc80", "../..", "a" * 5000),
+    # No float, no time, and the largest that counts as a number.
+    *(10**399, -(10**4000), 2**63 - 1, 1e18, [1.5, 10**399], [-(10**399), None, 2]),
     *("{{ 1 }}", "\u202e\x1b["),
     *([], {}, [None], [[]], {"": None}, {"schema": 1}, [1, 2, 3], ["a", "b"]),
 ]
@@ -74,6 +78,8 @@ def damages(state: State, chance: random.Random) -> Iterator[bytes]:
     )
     for path in found[1:]:
         yield json.dumps(changed(state.whole, path, float("nan"))).encode()
+        marked = json.dumps(changed(state.whole, path, "\0"))
+        yield from (marked.replace('"\\u0000"', number).encode() for number in RAW)
     while True:
         at, length = chance.randrange(len(text)), chance.randrange(1, 40)
         kind = chance.randrange(4)
@@ -114,12 +120,15 @@ def test_no_damage_is_an_exception_that_nobody_expects(root: Path, name: str) ->
             assert str(error), data[:200]
         except Exception as error:
             escaped.append(f"{type(error).__name__}: {error}; {data[:300]!r}")
-        if tried >= max(NEW_OF_EACH, len(list(places(state.whole))) * (len(STRANGE) + 2) + 50):
+        if tried >= max(NEW_OF_EACH, len(list(places(state.whole))) * (len(STRANGE) + len(RAW) + 2) + 50):
             break
     print(f"{len(escaped)} of {tried} damaged files of {name} ended in an exception")
     assert not escaped, f"{len(escaped)} of {tried}: " + "\n".join(escaped[:5])
 
 
 def test_enough_files_are_tried() -> None:
-    each = [max(NEW_OF_EACH, len(list(places(state.whole))) * (len(STRANGE) + 2) + 50) for state in STATES.values()]
+    each = [
+        max(NEW_OF_EACH, len(list(places(state.whole))) * (len(STRANGE) + len(RAW) + 2) + 50)
+        for state in STATES.values()
+    ]
     assert sum(each) >= LEAST

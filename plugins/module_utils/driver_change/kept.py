@@ -8,14 +8,14 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from ..host.files import below
 from ..host.whole_file import write_edited, write_whole
-from ..host.written.state_file import Damaged, read_state, write_state
+from ..host.written.state_file import ID, MODE, Damaged, read_state, write_state
 
 FOLDER = "/var/lib/gpuwright/kept"
 RECORD = FOLDER + "/record.json"
 FILES = FOLDER + "/packages"
 SCHEMA = 1
 NODE, MIRROR = "node", "mirror"
-FILE_FORM = {"path": str, "begin": str, "end": str, "text": (str, None), "mode?": int, "uid?": int, "gid?": int}
+FILE_FORM = {"path": str, "begin": str, "end": str, "text": (str, None), "mode?": MODE, "uid?": ID, "gid?": ID}
 RECORD_FORM = {
     "schema": {SCHEMA}, "family": {"redhat", "debian"}, "source": {NODE, MIRROR}, "driver": str,
     "packages": [[str, str, str]], "patterns": [str], "there": [str], "files": [FILE_FORM],

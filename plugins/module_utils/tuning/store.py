@@ -11,12 +11,12 @@ from ..host.files import below
 from ..host.whole_file import write_whole
 from ..host.written.aside import begin_anew, set_aside_before
 from ..host.written.owning import make_folders
-from ..host.written.state_file import NAME, Damaged, read_state, write_state
+from ..host.written.state_file import ID, MODE, NAME, Damaged, read_state, write_state
 from . import profiles
 
 BEFORE = "/var/lib/gpuwright/tuning-before.json"
 # `folders` were made for the files; a file is None where there was none.
-OF_FILE = {"content": str, "mode": int, "uid": int, "gid": int}
+OF_FILE = {"content": str, "mode": MODE, "uid": ID, "gid": ID}
 FORM = {"schema": {1}, "knobs": {str: str}, "files": {str: (OF_FILE, {"link": NAME}, None)}, "folders": [str]}
 EMPTY = {"schema": 1, "knobs": {}, "files": {}, "folders": []}  # type: Dict[str, Any]
 LOST = "the settings of today count as those from before, and playbooks/uninstall.yml cannot bring earlier ones back"

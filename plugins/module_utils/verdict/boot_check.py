@@ -14,6 +14,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from ..host.files import below
 from ..host.files import read_text as read_file
 from .check import FAIL, UNKNOWN
+from .evidence import LARGEST
 from .expectations import EXPECTATIONS_PATH
 from .report import PASSING, now_utc, printable, read_json, write_text
 
@@ -124,7 +125,7 @@ def doubt(record: Mapping[str, Any], boot_id: Optional[str], uptime_s: Optional[
         return f"the last check is from an earlier boot ({record.get('time')})"
     for name in ("uptime_s", "holds_s"):
         value = record.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < LARGEST:
             return f"boot-check.json has {name} {value!r}; expected seconds"
     age_s = uptime_s - record["uptime_s"]
     if not 0 <= age_s <= record["holds_s"]:

@@ -14,6 +14,8 @@ from ..host.patterns import lazily
 NOT_A_VALUE = lazily(r"|unknown|n/a|err!|\[.*\]", re.IGNORECASE)
 PCI_ID = lazily(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 VERSION = lazily(r"[0-9]+(\.[0-9]+)*")
+# What is larger is no float, and no reading.
+LARGEST = 1e300
 DEVICE = lazily(r"cuda:[0-9]+|cpu")
 
 
@@ -84,24 +86,24 @@ class Evidence(object):
     def number(self, *path: str) -> int:
         """A whole number, zero or more."""
         here = self.at(*path)
-        if isinstance(here.value, bool) or here._known(int, "a number") < 0:
-            raise Unreadable(f"{here.name} is not a count: {here.value!r}", here.name)
+        if isinstance(here.value, bool) or not 0 <= here._known(int, "a number") < LARGEST:
+            raise Unreadable(f"{here.name} is not a count: {here.value!r:.60}", here.name)
         return here.value
 
     def signed(self, *path: str) -> int:
         """A whole number that may be below zero, such as degrees or a margin."""
         here = self.at(*path)
-        if isinstance(here.value, bool):
-            raise Unreadable(f"{here.name} is not a number: {here.value!r}", here.name)
-        return here._known(int, "a number")
+        if isinstance(here.value, bool) or not -LARGEST < here._known(int, "a number") < LARGEST:
+            raise Unreadable(f"{here.name} is not a number: {here.value!r:.60}", here.name)
+        return here.value
 
     def amount(self, *path: str) -> Union[int, float]:
         """A number with or without a fraction, zero or more."""
         here = self.at(*path)
         value = here.value
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < LARGEST:
             here._known(float, "a number")
-            raise Unreadable(f"{here.name} is not an amount: {value!r}", here.name)
+            raise Unreadable(f"{here.name} is not an amount: {value!r:.60}", here.name)
         return value
 
     def flag(self, *path: str) -> bool:

@@ -74,7 +74,8 @@ def read(folder: str | Path, host: str, begins: bool = False) -> tuple[History, 
             columns = [card["software"], *card["figures"].values(), *card["counters"].values()]
             if any(len(column) != len(card["at"]) for column in columns):
                 raise Damaged(str(path), f"cards.{key}", "its columns differ in length")
-        return found or empty(host), ""
+        # The file's name says whose it is, and where it is written again.
+        return {**found, "host": host} if found else empty(host), ""
     except Damaged as error:
         # A later version's file is whole.
         if begins and error.place != "schema":

@@ -58,7 +58,8 @@ def since_its_first_days(card: Card, measure: str) -> Drop | None:
 
 def against_the_fleet(card: Card, measure: str, medians: Medians) -> Drop | None:
     """Against the median of the fleet's cards of its model; None where there are too few."""
-    value, found = last(card, measure), medians.get((card["name"], card["software"][-1], measure))
+    value = last(card, measure)
+    found = None if value is None else medians.get((card["name"], card["software"][-1], measure))
     if value is None or found is None:
         return None
     usual, count = found

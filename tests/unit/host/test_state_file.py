@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuwright.host.written.state_file import ANY, NAME, OTHERS, Damaged, check, read_state, write_state
+from gpuwright.host.written.state_file import ANY, ID, MODE, NAME, OTHERS, Damaged, check, read_state, write_state
 
 FORM = {
     "schema": {1},
@@ -18,6 +18,9 @@ FORM = {
     "either": (str, None),
     "by_key": {str: {"a": bool, "b?": float, OTHERS: ANY}},
     "path": NAME,
+    "columns?": {str: [(float, None)]},
+    "mode?": MODE,
+    "owner?": ID,
 }
 WHOLE: dict[str, Any] = {
     "schema": 1, "names": ["a", "b"], "pair": ["a", 1], "either": None, "path": "/etc/\udcff",
@@ -52,6 +55,16 @@ def test_what_was_written_is_read_with_its_mode(tmp_path: Path) -> None:
         ({"names": ["\udc80"]}, "at names"),
         ({"names": ["a" * 500 + "\0"]}, r"at names\[0\]: 'aaa[^ ]{1,70}\.\.; expected text"),
         ({"by_key": {"k": {"a": True, "more": 2**70}}}, "at by_key.k.more"),
+        # Too large for a float, in a column with one; an infinite one is no number of JSON, and 1e999 becomes one.
+        ({"columns": {"k": [1.5, 10**399]}}, r"at columns.k\[1\]: 1000+\.\.; expected"),
+        ({"columns": {"k": [1.5, -(10**399), None]}}, r"at columns.k\[1\]: -1000+\.\.; expected"),
+        ({"columns": {"k": [1.5, float("inf")]}}, r"at columns.k\[1\]: inf; expected"),
+        ({"columns": {"k": [float("nan"), 1]}}, r"at columns.k\[0\]: nan; expected"),
+        ({"mode": 0o10000}, "at mode: 4096; expected 0 to 4095"),
+        ({"mode": 420.0}, "at mode: 420.0; expected 0 to 4095"),
+        ({"mode": -1}, "at mode: -1; expected 0 to 4095"),
+        ({"mode": True}, "at mode: True; expected 0 to 4095"),
+        ({"owner": 2**32 - 1}, "at owner: 4294967295; expected 0 to 4294967294"),
     ],
 )
 def test_the_place_of_the_damage_is_said(changes: dict[str, Any], words: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Tuple
 from ...host.files import below
 from ...host.patterns import lazily
 from ...host.written.aside import begin_anew
+from ...verdict.evidence import LARGEST
 from ...verdict.kept_file import DamagedRecord, damaged, read_kept, write_kept
 from ...verdict.report import TIME_FORMAT, age_seconds
 
@@ -180,7 +181,7 @@ def _text(value: Any, longest: int) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < LARGEST
 
 
 def _time(value: Any) -> bool:

@@ -8,6 +8,7 @@ has the form. A form is written as its JSON looks:
   NAME                           a text that may hold bytes of a file name that is no UTF-8
   ANY                            whatever JSON can hold
   {"on", "off"}                  one of these values
+  MODE, ID, range(5)             a whole number that is in this range: permission bits, a user or group
   (str, None)                    either form
   [str]                          any number of these
   [str, int]                     exactly these, in this order
@@ -27,6 +28,8 @@ MOST_BYTES = 16 * 1024 * 1024
 MOST_DEPTH = 40
 MOST_NUMBER = 2**63
 MOST_SHOWN = 60
+# What the kernel takes; -1, and all bits of 32, mean no change of the owner.
+MODE, ID = range(0o10000), range(2**32 - 1)
 ANY, NAME, OTHERS = object(), object(), "..."
 
 
@@ -129,8 +132,8 @@ def _is_column(values: List[Any], form: Any) -> bool:
         return kinds <= {str} and _is("".join(values), str)
     if form != (float, None) or not kinds <= {int, float, type(None)}:
         return False
-    # A sum with something that is no number is none either, and compares with nothing.
-    return sum(map(abs, filter(None, values))) < MOST_NUMBER
+    # Compared as they are: a whole number of 400 digits is no float.
+    return all(-MOST_NUMBER < value < MOST_NUMBER for value in filter(None, values))
 
 
 def _any_of(value: Any) -> Any:
@@ -161,6 +164,8 @@ def _wrong_record(value: Mapping[str, Any], form: Mapping[Any, Any], place: str,
 def _is(value: Any, form: Any) -> bool:
     if isinstance(form, (set, frozenset)):
         return any(type(value) is type(one) and value == one for one in form)
+    if isinstance(form, range):
+        return type(value) is int and value in form
     if form is None or form is bool:
         return value is None if form is None else isinstance(value, bool)
     if form is int or form is float:
@@ -189,7 +194,7 @@ def _shown(value: Any) -> str:
 
 
 def _words(form: Any) -> str:
-    if isinstance(form, (set, frozenset)):
-        return " or ".join(sorted(map(repr, form)))
+    if isinstance(form, (set, frozenset, range)):
+        return f"{form[0]} to {form[-1]}" if isinstance(form, range) else " or ".join(sorted(map(repr, form)))
     kinds = {str: "text", NAME: "text", int: "a whole number", float: "a number", bool: "true or false", None: "null"}
     return "a list" if isinstance(form, list) else "a record" if isinstance(form, dict) else kinds.get(form, "another")

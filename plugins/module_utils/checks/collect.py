@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping
 from ..gpu.nvidia_smi.query import DEFAULT_TIMEOUT_SECONDS, query
 from ..probe.host import probe
 from ..readings.attempt import attempt
-from ..verdict.check import STANDARD, within
+from ..verdict.check import QUICK, STANDARD, within
 from ..verdict.reader import ALWAYS, WITHOUT_CARDS, Seen
 from ..verdict.report import Record
 from .all import CHECKS, READERS
@@ -27,6 +27,7 @@ def collect(
     level: str = STANDARD,
     ahead: Mapping[str, Any] = NOTHING,
     site: bool = False,
+    dkms: bool = False,
 ) -> Dict[str, Any]:
     """Read the node below `root`. `expectations` (see docs/parts/report.md) says where to look, not what to find.
 
@@ -35,9 +36,9 @@ def collect(
 
     `nvidia_smi_seconds` is how long nvidia-smi may take. Null means "it does not exist", which is a finding, not a
     failed reading. `ahead` are readings of `collect_ahead`, which are not taken again. `site`: the site's own checks
-    are asked, too, for which no level sets a limit.
+    are asked, too, for which no level sets a limit. `dkms`: DKMS is asked at level quick, too, where no check needs it.
     """
-    readings = {"probe": attempt(_probe, root)}
+    readings = {"probe": attempt(_probe, root, dkms or level != QUICK)}
     begun = time.monotonic()
     readings["nvidia_smi"] = attempt(query, nvidia_smi_seconds)
     # All questions to nvidia-smi share what it may take.
@@ -52,8 +53,8 @@ def collect(
     return readings
 
 
-def _probe(root: str) -> Dict[str, Any]:
-    return probe(root, owners=False)
+def _probe(root: str, dkms: bool) -> Dict[str, Any]:
+    return probe(root, owners=False, dkms=dkms)
 
 
 def collect_level(seen: Seen, level: str, ahead: Mapping[str, Any] = NOTHING, scanned: bool = False) -> Dict[str, Any]:
@@ -73,6 +74,6 @@ def collect_ahead(expectations: Record, root: str = "/", cards_train: bool = Fal
     nothing else touches these.
     """
     smi = {"unreadable": "it is asked after the training"} if cards_train else attempt(query, DEFAULT_TIMEOUT_SECONDS)
-    seen = Seen(root, expectations, attempt(_probe, root), smi)
+    seen = Seen(root, expectations, attempt(_probe, root, True), smi)
     taken = (ALWAYS,) if cards_train else (ALWAYS, WITHOUT_CARDS)
     return {reader.name: attempt(reader.read, seen) for reader in READERS if reader.ahead in taken}

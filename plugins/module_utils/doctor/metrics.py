@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A report for other programs: metrics for Prometheus, one line for Nagios, and the environment for people."""
 
-import datetime
 from typing import Any, Dict, List, Optional, Union
 
 from ..verdict.causes import first_finding
 from ..verdict.check import FAIL, PASS, SKIP, UNKNOWN, WARN
-from ..verdict.report import BY_INVENTORY, BY_ROOT, TIME_FORMAT, Record, printable, summary_line, waived_by
+from ..verdict.report import BY_INVENTORY, BY_ROOT, Record, age_seconds, printable, summary_line, waived_by
 from .metrics_gpu import COUNTER, GAUGE, Family, Labels, Sample, gpu_families
 
 # -1 means unknown, so that it can never be mistaken for good or bad.
@@ -17,6 +16,7 @@ WAIVED_HELP = "Always 1; a check that root has acknowledged (acknowledgement) or
 STRIKES_HELP = "Failures of a card, once in a boot; counted across boots, drivers and slots."
 CHECK_HELP = "0 PASS, 1 WARN, 2 FAIL, -1 UNKNOWN, -2 SKIP."
 NAGIOS_WORD = {PASS: "OK", WARN: "WARNING", FAIL: "CRITICAL", UNKNOWN: "UNKNOWN"}
+EPOCH = "1970-01-01T00:00:00Z"
 # Result of torch.cuda.is_available(); None if it was not called.
 YES_NO: Dict[Any, str] = {True: "yes", False: "no"}
 
@@ -29,8 +29,7 @@ def escaped(text: object) -> str:
 def metrics(report: Record, level: str, seconds: float) -> str:
     """The text that node_exporter's textfile collector reads; `seconds` is how long the checks took."""
     gpus = _gpus(report)
-    epoch = datetime.datetime(1970, 1, 1)
-    ran_at = (datetime.datetime.strptime(report["time"], TIME_FORMAT) - epoch).total_seconds()
+    ran_at = float(age_seconds(EPOCH, report["time"]))
     checks = [
         ({"id": check["id"], "layer": check["layer"]}, STATUS_VALUE.get(check["status"], -1))
         for check in report["checks"]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report for people: good results in rows, skipped ones in one line, and last the bad ones, each cause once."""
 
-import textwrap
 from typing import Dict, List, Optional
 
 from ..host.patterns import lazily
@@ -128,6 +127,9 @@ def _wrapped(text: str, columns: Optional[int], margin: int = 0) -> List[str]:
         return [text]
     indent = " " * MARGIN
     width = max(columns, LEAST_COLUMNS)
+    # A timer's check prints no report.
+    import textwrap
+
     return textwrap.wrap(
         text,
         width,

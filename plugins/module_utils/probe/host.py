@@ -41,12 +41,13 @@ def probe(
     kernels: Sequence[str] = (),
     agents: Sequence[str] = (),
     owners: bool = True,
+    dkms: bool = True,
 ) -> Dict[str, Any]:
     """Read the host below `root`; programs of the host are run through `ask(command)`.
 
     Module files are looked up for the running kernel, the next one, and also for `kernels`. `agents` are programs of
     the site that hold GPUs open and lose nothing. `owners`: whether the package manager is asked whose the kernels are,
-    which takes longer than all else and only a plan needs to know.
+    which takes longer than all else and only a plan needs to know. `dkms`: whether DKMS is asked what it has built.
 
     A value that cannot be read is None or "unknown", as the contract says for each; nothing is raised.
     """
@@ -71,7 +72,7 @@ def probe(
         "numa": read_numa(root),
         "gpus": gpus,
         "platform": read_platform(root, gpus, machine),
-        "nvidia": read_nvidia(root, ask, sorted({kernel["running"], kernel["next_boot"], *kernels})),
+        "nvidia": read_nvidia(root, ask, sorted({kernel["running"], kernel["next_boot"], *kernels}), dkms),
         "nouveau_loaded": exists(root, "/sys/module/nouveau"),
         "pythons": read_pythons(root),
         "disks": read_disks(root),

@@ -36,14 +36,17 @@ DKMS_LINE = lazily(
 )
 
 
-def read_nvidia(root: str, ask: Ask, kernels: Iterable[str]) -> Dict[str, Any]:
-    """The `nvidia` part of the probe; `kernels` are those for which the module file is looked up."""
+def read_nvidia(root: str, ask: Ask, kernels: Iterable[str], dkms: bool = True) -> Dict[str, Any]:
+    """The `nvidia` part of the probe; `kernels` are those for which the module file is looked up.
+
+    `dkms`: whether DKMS is asked, a shell script that takes longer than the rest; null otherwise.
+    """
     return {
         "loaded": read_loaded(root),
         "uvm_loaded": exists(root, "/sys/module/nvidia_uvm"),
         "device_nodes": read_device_nodes(root),
         "modules": {kernel: read_module_file(ask, kernel) for kernel in kernels},
-        "dkms": parse_dkms_status(ask(["dkms", "status"])),
+        "dkms": parse_dkms_status(ask(["dkms", "status"])) if dkms else None,
         "user_space": read_user_space(root),
         "nvidia_smi": exists(root, "/usr/bin/nvidia-smi"),
         "half_replaced": [name for name in half_replaced(ask, root) if of_driver(name)],

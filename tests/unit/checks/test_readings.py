@@ -37,7 +37,7 @@ from gpuwright.readings.software import (
 )
 from gpuwright.readings.tensorflow import read_tensorflow
 from gpuwright.training import trainer_run
-from gpuwright.verdict.check import DEEP
+from gpuwright.verdict.check import DEEP, QUICK, STANDARD
 from host_tree import HostTree
 
 # What they write, the user who reads the environment must be able to read.
@@ -647,3 +647,13 @@ def test_a_damaged_cudnn_is_no_version(host, monkeypatch):
     (folder / "libcudnn.so.9").symlink_to("libcudnn.so.9.10.2")
     with pytest.raises(OSError, match=r"libcudnn\.so\.9 is a dangling link"):
         read_cudnn_of_wheel(host.root, "/opt/cudnn", READER)
+
+
+def test_level_quick_does_not_ask_dkms_and_the_others_do(node, fake_bin):
+    """A shell script that takes longer than the rest, and no check of that level needs its answer."""
+    fake_bin("dkms", "#!/bin/sh\necho 'nvidia/580.95.05, 4.18.0-477.10.1.el8_8.x86_64, x86_64: installed'\n")
+    asked = {
+        level: collect(healthy_node.expectations(), node.root, level=level)["probe"]["nvidia"]["dkms"]
+        for level in (QUICK, STANDARD)
+    }
+    assert asked[QUICK] is None and [row["module"] for row in asked[STANDARD]] == ["nvidia"]

@@ -12,7 +12,6 @@ import lzma
 import os
 import stat
 import subprocess
-import tempfile
 import time
 import zlib
 from typing import BinaryIO, Dict, Iterable, Iterator, Optional, Sequence, Union
@@ -143,6 +142,9 @@ def _version_in_archive(stream: Stream) -> Optional[str]:
 def version_of(data: bytes, name: str, deadline: float) -> str:
     """The version that a module file states, unpacked if it is compressed; ValueError if it states none."""
     if not data.startswith(b"\x7fELF"):
+        # Level quick does not come here, and this loads six modules.
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             file.write(data)
             file.seek(0)

@@ -42,7 +42,7 @@ def scan(root: str = "/", level: str = STANDARD, program: str = "gpu-doctor") ->
 def scan_readings(root: str, level: str, user: str, seconds: float) -> Dict:
     """What `checks.collect` reads, except what only a node of the toolkit has."""
     expectations = {"training_user": user}
-    readings = collect(expectations, root, seconds, QUICK)
+    readings = collect(expectations, root, seconds, QUICK, dkms=True)
     host = without_bus(readings["probe"], root)
     readings["probe"] = host
     readings["device_nodes"] = attempt(read_own_access, root, host)

@@ -11,9 +11,9 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from gpuwright.checks.driver.packages_reading import read_driver_packages
+from gpuwright.driver_change import kept_change
 from gpuwright.gpu.driver_parts import of_driver
 from gpuwright.host.bounded import Finished
-from gpuwright.packages import kept_change
 from host_tree import HostTree, answers
 from test_apt_files import unattended_of
 from test_plan_questions import MATRIX, REPOSITORY

@@ -34,6 +34,23 @@ FORMS = {
         {"log": f"[   99.000001] {XID}\n", "stream": "stdout", "time": STAMP}, separators=(",", ":")
     ),
     "docker logs -t": f"{STAMP} [   99.000001] {XID}",
+    "JSON of a collector": json.dumps({"host": "a5-01", "message": f"[   99.000001] {XID}", "timestamp": STAMP}),
+    "JSON that names the kernel": json.dumps({"ident": "kernel", "time": STAMP, "log": XID + "\n"}),
+    "column of a console": f"2026-01-05T10:00:00.000Z\tJan  5 10:00:00 a5-01 kernel: [   99.000001] {XID}",
+    "column of a console, without T": f"2026-01-05 10:00:00.123\t[   99.000001] {XID}",
+    "kubectl logs --prefix": f"[pod/dmesg-x7k2p/dmesg] [   99.000001] {XID}",
+    "kubectl logs --prefix --timestamps": f"[pod/dmesg-x7k2p/dmesg] {STAMP} [   99.000001] {XID}",
+    "stern": f"dmesg-x7k2p dmesg [   99.000001] {XID}",
+    "stern -t": f"dmesg-x7k2p dmesg {STAMP} [   99.000001] {XID}",
+    "docker compose": f"dmesg-1  | [   99.000001] {XID}",
+    "a host's column": f"a5-01 | [Mon Jan  5 10:00:00 2026] {XID}",
+    "NHC": f"a5-01 | ERROR: nhc: Health check failed: check_gpu_xid: GPU Xid errors detected: [   99.000001] {XID}",
+    "Ansible": f'    "stdout_lines": [\n        "[   99.000001] {XID}",\n        "[   99.000002] mlx5_core: up"\n    ]',
+    "CSV": f'"{STAMP}","a5-01","{XID}"',
+    "a list": f"- [   99.000001] {XID}\n- [   99.000002] mlx5_core: up",
+    "a list of code": f"1. `[   99.000001] {XID}`",
+    "a table": f"| [   99.000001] {XID} |",
+    "cat -n": f"     9\t[   99.000001] {XID}\n    10\t[   99.000002] mlx5_core: up",
     "logfmt": f'time="{STAMP}" level=error msg="{XID}"',
     "logfmt, more behind": f'ts=1 level=error msg="kernel: {XID}" unit=kernel',
     "ESXi": f"2026-01-05T10:00:00.123Z cpu12:2098143){XID}",
@@ -66,6 +83,13 @@ def test_several_nodes_in_one_paste_are_judged_apart():
         f'level=error msg="I saw {XID}"',
         f'{{"pri":12, "time": 99.0, "msg":"{XID}"}}',
         f"user:     err: [{STAMP}]: {XID}",
+        json.dumps({"ident": "python", "message": XID}),
+        json.dumps({"app": "python", "log": f"[   99.000001] {XID}"}),
+        json.dumps({"_TRANSPORT": "stdout", "MESSAGE": "x", "message": XID}),
+        json.dumps({"_TRANSPORT": "stdout", "MESSAGE": f'"message": "{XID}"'}),
+        f'"I saw {XID}",',
+        f"     9\t[   99.000001] {XID}\nand a line without a number",
+        f"Jan  5 10:00:00 a5-01 python[7]: x\n                               7\t[   99.000001] {XID}",
     ],
 )
 def test_what_another_program_says_is_not_the_kernels(line):
@@ -85,3 +109,17 @@ def test_what_another_program_says_is_not_the_kernels(line):
 def test_picked_lines_without_a_time_are_messages(line):
     lines = read_saved(line + "\n", bare=True).lines
     assert [getattr(found, "text", "") for found in lines] == [line]
+
+
+def test_the_further_lines_of_a_message_without_times_are_its_own():
+    lost = (
+        "nvidia-nvlink: Nvlink Core is being initialized\n"
+        "NVRM: The NVIDIA GPU 0000:b3:00.0\n"
+        "NVRM: (PCI ID: 10de:26b5) installed in this system has\n"
+        "NVRM: fallen off the bus and is not responding to commands.\n"
+    )
+    (line,) = read_saved(lost, bare=True).lines
+    assert getattr(line, "text", "").count("\n") == 2
+    # What begins a sentence of its own, or stands behind other words, is nobody's further line.
+    for text in ("NVRM: GPU 0000:b3:00.0: x\nNVRM: Some other words\n", "words\nNVRM: fallen off the bus\n"):
+        assert [row for row in read_saved(text, bare=True).rest if row and row.startswith("NVRM: ")]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What kind of file was given, and its parts, read within limits; nothing in the content is trusted."""
 
-import codecs
 import io
 import json
 import os
@@ -12,6 +11,7 @@ import zlib
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..bundle.make import MANIFEST
+from .given_text import decoded, untangled
 from .parts import CSV_FORM, TABLE_FORM, TEXT_FORM, parts_of
 
 # Above any genuine bundle (20 MB packed, 19 MB unpacked), answer (1 MiB) or log of a boot.
@@ -189,6 +189,12 @@ def pieces_of_text(data: bytes, cut: bool = False) -> List[Piece]:
         if name:
             return [Piece(NOT_JUDGED, f"a packed file ({name}); unpack it first")]
         return [Piece(OTHER, "a binary file")]
+    apart = untangled(text)
+    if apart is not None:
+        pieces = [piece for one in apart.texts for piece in pieces_of_text(one.encode("utf-8", "replace"), cut)]
+        more = [one for one in pieces_of_text(apart.rest.encode("utf-8", "replace"), cut) if one.kind != OTHER]
+        said = [] if more else parts_of(apart.rest).rest
+        return [pieces[0]._replace(left_out=[*pieces[0].left_out, *said])] + pieces[1:] + more
     parts = parts_of(text)
     found = [Piece(XML, answer, cut=cut, windows=bool(WINDOWS.search(answer))) for answer in parts.answers]
     found += [Piece(XML, sentence, cut=cut) for sentence in parts.sentences]
@@ -210,26 +216,6 @@ def pieces_of_text(data: bytes, cut: bool = False) -> List[Piece]:
         return [Piece(OTHER, words)]
     first = found[0]
     return [first._replace(left_out=[*first.left_out, *parts.rest])] + found[1:]
-
-
-def decoded(data: bytes) -> Optional[str]:
-    """The text, None for a binary file. Windows shells save UTF-16; after a crash, a log has blocks of null bytes."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return data.decode("utf-16", "replace")
-    head = data[:8192]
-    if b"\0" in head[:4]:
-        wide = "utf-16-be" if head[:1] == b"\0" else "utf-16-le"
-        half = head[1::2] if wide == "utf-16-be" else head[::2]
-        if head.count(b"\0") * 2 >= len(head) - 2 and b"\0" not in half:
-            return data.decode(wide, "replace")
-    text = data.replace(b"\0", b"")
-    return text.decode("utf-8-sig", "replace") if text and _is_text(text[:8192]) else None
-
-
-def _is_text(head: bytes) -> bool:
-    """Whether there is hardly any control character that no text has."""
-    control = sum(1 for byte in head if byte < 32 and byte not in b"\t\n\r\x0c\x1b\x08")
-    return control * 100 <= len(head)
 
 
 def unzipped(data: bytes) -> Tuple[bytes, bool]:

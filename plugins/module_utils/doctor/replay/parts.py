@@ -43,6 +43,11 @@ KNOWN = [
             "nvidia-smi nvlink",
             r"\s*Link [0-9]+: (?:<inactive>|[0-9.]+ GB/s|(?:Replay|Recovery|CRC|ECC|Error|Effective)\b)",
         ),
+        (
+            "nvidia-smi -q without its beginning, so that nobody can tell of which card it is",
+            r"\s*(?:Remapping Failure Occurred|Pending Page Blacklist|Channel Repair Pending|TPC Repair Pending"
+            r"|Unrepairable Memory|GPU Recovery Action|Performance State|[SD]RAM Uncorrectable(?: [\w-]+)?) +:",
+        ),
         ("nvidia-smi dmon", r"#\s?gpu +(?:pwr|pid|sm|temp|idx)\b"),
         ("dcgmi", r"\s*(?:Successfully ran diagnostic|\| Health Monitor Report|Health Monitor Report|\| Diagnostic )"),
         ("a warning of nvidia-smi", r"(?i)\s*warning: .*(?:inforom|gpu|power)"),

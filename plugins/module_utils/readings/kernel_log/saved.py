@@ -15,9 +15,13 @@ from .wrappers import without_verbose
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 QUOTES = re.compile(r"(?:> ?)+")
+# cat -n, nl and less -N write a number and a tab before each line of a file.
+NUMBERED = re.compile(r" *([0-9]+)\t")
 # NVIDIA's driver writes its name before each line of a message.
 DRIVER = "NVRM: "
 OWN_MESSAGE = re.compile(r"NVRM: Xid\b")
+# The further lines of a message without times go on in a sentence.
+GOES_ON = re.compile(r"NVRM: [a-z(]")
 # printk writes 1 KiB at most; anything longer is not a kernel message.
 LONGEST_MESSAGE = 2048
 # A page or a mail indents a log by some blanks; journalctl and dmesg indent by the width of what stands before it.
@@ -63,13 +67,13 @@ class _Text(object):
             self.run.append((text, None))
             return
         found = mark(text) or self.reader.read(text)
+        if found is None and self.bare:
+            found = picked(text)
+            if found is None and not GOES_ON.match(text):
+                self.last = None
         if found is None and not (text.startswith(DRIVER) and not OWN_MESSAGE.match(text) and self._follows()):
             self.end_run()
-            line = picked(text) if self.bare else None
-            if line is None:
-                self.rest.append(text)
-            else:
-                self._message(line)
+            self.rest.append(text)
             return
         self.run_begins_at_0 = True
         self.last = found or self.last
@@ -139,6 +143,17 @@ class _Text(object):
         self.pending = None
 
 
+def _without_numbers(text: str) -> str:
+    """The text without the number of each line; unchanged if one has none, or another than the next."""
+    rows = text.rstrip("\n").split("\n")
+    found = [NUMBERED.match(row) for row in rows]
+    ends = [number.end() for number in found if number is not None]
+    counted = [int(number.group(1)) for number in found if number is not None]
+    if len(counted) != len(rows) or counted != list(range(counted[0], counted[0] + len(rows))):
+        return text
+    return "\n".join(row[ends[at] :] for at, row in enumerate(rows))
+
+
 def read_saved(text: str, bare: bool = False) -> Saved:
     """The messages of the kernel and of journald in `text`, in the order in which they stand there.
 
@@ -146,7 +161,7 @@ def read_saved(text: str, bare: bool = False) -> Saved:
     """
     found = _Text(bare)
     # Not splitlines(): other characters that end a line may stand in a message.
-    for raw in without_verbose(text).split("\n"):
+    for raw in _without_numbers(without_verbose(text)).split("\n"):
         row = COLOUR.sub("", raw) if "\x1b" in raw else raw
         if row[:1] == ">":
             row = QUOTES.sub("", row, 1)

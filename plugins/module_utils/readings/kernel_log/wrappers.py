@@ -7,11 +7,15 @@ only messages of the kernel. What no row knows is read as it is.
 
 import json
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Pattern
+from typing import Any, Dict, List, NamedTuple, Optional, Pattern, Sequence
 
 ISO = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})"
 LEVEL = r"(?:emerg|alert|crit|err|error|warn|warning|notice|info|debug)"
 QUOTED = r'"(?P<quoted>(?:[^"\\]|\\.)*)"'
+# How a line of a log begins that has a time.
+TIMED = (
+    r"(?:\[ *[0-9]+\.[0-9]+[\] <]|\[\w{1,4}\.? \w{2,6}\.? +[0-9]|<[0-9]+>|" + ISO + r"|\w{3} [ 0-9][0-9] [0-9:]{8} )"
+)
 
 
 class Wrapped(NamedTuple):
@@ -57,18 +61,53 @@ FORMATS = tuple(
         ),
         # Containers: the runtime's own files, kubectl logs --timestamps, docker logs -t.
         ("CRI", r"(?P<date>" + ISO + r") std(?:out|err) [FP] (?P<text>.*)", False),
-        ("docker json-file", r'\{"log":' + QUOTED + r',"stream":"std(?:out|err)".*\}', False),
         (
             "stamp of a container",
             r"(?P<date>" + ISO + r") (?P<text>(?:\[ *[0-9]+\.[0-9]+\] |<[0-9]+>|kernel: ).*)",
             False,
         ),
+        # CloudWatch and Loki, as their consoles copy a line; kubectl logs --prefix; stern; docker compose, and pssh.
+        ("column of a console", r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{8,}Z?\t(?P<text>.*)", False),
+        ("kubectl logs --prefix", r"\[pod/[^\]\s]+\] (?P<text>.*)", False),
+        ("stern", r"[a-z0-9][a-z0-9.-]* [a-z0-9][a-z0-9-]* (?P<text>" + TIMED + r".*)", False),
+        ("column of a host", r"(?P<host>[A-Za-z0-9][\w.-]*) *\| (?P<text>" + TIMED + r".*)", False),
+        # LBNL's and Azure's node health check quotes the line that it found.
+        ("NHC", r"(?P<host>\S+) \| ERROR: nhc: [^\[]*(?P<text>" + TIMED + r".*)", False),
+        # Lists of strings, as Ansible and others print them; CSV of a log store.
+        ("string of a list", r'(?="' + TIMED + r")" + QUOTED + r",?", False),
+        ("CSV", r'"?(?P<date>' + ISO + r')"?(?:,"?[^",]*"?)*?,' + QUOTED, False),
+        # A page's or a mail's lists and tables.
+        ("list", r"(?:[-*+•]|[0-9]+[.)]) (?P<code>`?)(?P<text>" + TIMED + r".*?)(?P=code)", False),
+        ("table", r"\|(?: [^|]* \|)? `?(?P<text>" + TIMED + r"[^|]*?)`? *\|", False),
         ("logfmt", r"(?:[A-Za-z_.]+=(?:\S+|\"[^\"]*\") )*(?:msg|message)=" + QUOTED + r"(?: .*)?", False),
         # What syslogd writes to all terminals.
         ("wall", r"kernel: ?(?P<text>\[ *[0-9]+\.[0-9]+\] .*)", False),
     )
 )
-FIRST = re.compile(r"[0-9]{4}-|\{|[A-Za-z0-9.:-]+(?:: +kern:|: |=)|kern: |kernel:")
+FIRST = re.compile(
+    r"[0-9]{4}-|[{\"|]|\[pod/|(?:[-*+•]|[0-9]+[.)]) |kern: |kernel:|[\w.:-]+(?:: +kern:|: |=| *\|)"
+    r"|[a-z0-9.-]+ [a-z0-9-]+ [\[<0-9A-Z]"
+)
+# JSON of a collector: what it may call the message, its sender, its time and its host.
+MESSAGES = ("log", "message", "msg", "line")
+SENDERS = (
+    "SYSLOG_IDENTIFIER",
+    "ident",
+    "identifier",
+    "appname",
+    "app_name",
+    "app",
+    "program",
+    "process",
+    "tag",
+    "unit",
+)
+TIMES = ("time", "timestamp", "@timestamp", "ts")
+HOSTS = ("hostname", "host", "node")
+KERNELS = ("kernel", "kern", "kmsg")
+# journalctl's and dmesg's own records say who wrote them in another way.
+OWN_FORM = ("_TRANSPORT", "pri")
+WHOLE_ISO = re.compile(ISO)
 
 
 def unwrapped(line: str) -> Optional[Wrapped]:
@@ -87,7 +126,25 @@ def unwrapped(line: str) -> Optional[Wrapped]:
             continue
         names = ("date", "host", "clock")
         return Wrapped(text.rstrip("\n"), form.kernel, *[found.get(name) or "" for name in names])
-    return None
+    return _of_json(line) if line.startswith("{") else None
+
+
+def _of_json(line: str) -> Optional[Wrapped]:
+    """What is in a collector's object; None if another program than the kernel is named as who wrote it."""
+    try:
+        entry = json.loads(line.rstrip(", "))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict) or any(name in entry for name in OWN_FORM):
+        return None
+    text, sender, date, host = (_first(entry, names) for names in (MESSAGES, SENDERS, TIMES, HOSTS))
+    if not text or (sender and sender not in KERNELS):
+        return None
+    return Wrapped(text.rstrip("\n"), False, date if WHOLE_ISO.fullmatch(date) else "", host)
+
+
+def _first(entry: Dict[str, Any], names: Sequence[str]) -> str:
+    return next((entry[name] for name in names if isinstance(entry.get(name), str)), "")
 
 
 def _unquoted(text: str) -> Optional[str]:

@@ -1,0 +1,84 @@
+"""Answers of nvidia-smi as people hand them in: a host, a container, a time or a number before each line, or cut."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import node_names
+import pytest
+from gpuwright.doctor.replay import judge_files as replay
+from gpuwright.doctor.replay.given_text import decoded, untangled
+from gpuwright.verdict.check import FAIL, PASS
+
+XML = (node_names.DATA / "nvidia_smi/580-v100.xml").read_text()
+BAD = XML.replace("<pending_retirement>No<", "<pending_retirement>Yes<")
+STAMP = "2026-01-05T10:00:{:02}.123456789Z"
+AROUND = {
+    "pdsh": ("a5-01: ", ""),
+    "srun -l": ("3: ", ""),
+    "docker compose": ("smi-1  | ", ""),
+    "kubectl logs --prefix": ("[pod/smi-x7k2p/smi] ", ""),
+    "kubectl logs --timestamps": (STAMP + " ", ""),
+    "CRI": (STAMP + " stdout F ", ""),
+    "grep -n": ("{}:", ""),
+    "cat -n": ("{:6}\t", ""),
+    "a list of Ansible": ('        "', '",'),
+    "a mail": ("> ", ""),
+    "a table": ("| ", " |"),
+}
+
+
+def around(name: str, text: str) -> str:
+    before, behind = AROUND[name]
+    lines = [json.dumps(line)[1:-1] for line in text.splitlines()] if behind == '",' else text.splitlines()
+    # As many programs do, without blanks at the end of a line.
+    return "".join((before.format(at % 60) + line + behind).rstrip() + "\n" for at, line in enumerate(lines, 1))
+
+
+def verdicts(path: Path, text: str | bytes) -> list[str]:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return [record["verdict"] for record in replay.results_of(str(path), str(path))]
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_an_answer_is_judged_whatever_stands_before_its_lines(tmp_path, name):
+    for text, verdict in ((XML, PASS), (BAD, FAIL)):
+        assert verdicts(tmp_path / "given", around(name, text)) == [verdict]
+
+
+def test_answers_of_several_hosts_in_turn_are_judged_apart(tmp_path):
+    good, bad = XML.splitlines(), BAD.splitlines()
+    pairs = [f"a5-01: {one}\na5-02: {other}\n" for one, other in zip(good, bad, strict=True)]
+    assert sorted(verdicts(tmp_path / "given", "".join(pairs))) == [FAIL, PASS]
+
+
+def test_what_is_beside_them_is_judged_too(tmp_path):
+    lost = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=python, GPU has fallen off the bus."
+    log = "".join(f"a5-01: [   99.00000{at}] {text}\n" for at, text in enumerate((lost, "x", "y", "z")))
+    assert sorted(verdicts(tmp_path / "given", around("pdsh", XML) + log.replace("a5-01", "a5-09"))) == [FAIL, PASS]
+
+
+@pytest.mark.parametrize("change", [lambda text: text.replace("\n", "\r"), lambda text: text.replace(" ", "\u00a0")])
+def test_line_ends_and_blanks_of_other_programs(tmp_path, change):
+    assert verdicts(tmp_path / "given", change(BAD)) == [FAIL]
+    log = "[    5.500001] words\n[   99.000001] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+    assert verdicts(tmp_path / "given", change(log)) == [FAIL]
+    # Where lines end as usual, the other character is one of a message.
+    assert decoded(b"a\rb\nc\n") == "a\rb\nc\n"
+
+
+def test_words_of_a_program_are_no_answer():
+    """What a log of programs holds, or a process is called, anybody may write."""
+    for before in ("Jan  5 10:00:00 a5-01 python[7]: ", "            Name                 : ", "    <process_name>"):
+        assert untangled("".join(before + line + "\n" for line in XML.splitlines())) is None
+    assert untangled(XML) is None and untangled("a5-01: <?xml version='1.0'?>\na5-01: x\n") is None
+
+
+@pytest.mark.parametrize("beside", ["", XML])
+def test_the_text_of_a_card_without_its_beginning_is_named(tmp_path, beside):
+    path = tmp_path / "given"
+    path.write_text(beside + "    Remapped Rows\n        Remapping Failure Occurred        : Yes\n")
+    found = replay.results_of(str(path), str(path))
+    told = "\n".join(line for result in found for line in replay.lines_of(result))
+    assert replay.exit_status_of(found) == 3 and "without its beginning" in told

@@ -111,17 +111,13 @@ left_alone:
   elements: dict
 """
 
-import os
-
 from ansible_collections.gpuwright.node.plugins.module_utils.host import placing
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning import apply as tuning
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning import store as tuning_store
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning.disk import NotHere
-from ansible_collections.gpuwright.node.plugins.module_utils.tuning.file_texts import PROGRAM
 from ansible_collections.gpuwright.node.plugins.module_utils.tuning.plan import Refused, make_plan
 
-LINK_MODE = 0o777
 AGAIN = f"What was found before is kept in {tuning_store.BEFORE}. Mend this and run again"
 
 
@@ -155,13 +151,12 @@ def main() -> None:
     lost, plan = "", tuning.NOTHING
     try:
         if module.params["state"] == "absent":
-            # The values to go back to are never begun anew here.
             before, lost = tuning_store.load("/"), tuning_store.lost_before("/")
         else:
             before, lost = tuning_store.load_to_set("/", may_write=False)
             plan = make_plan("/", module.params, module.params["program"], can_wait=module.check_mode)
         work = tuning.compare("/", plan, before)
-        link = wanted_link(module.params["link"], module.params["state"])
+        link = tuning.wanted_link(module.params["link"], module.params["state"])
         found = placing.found_at(link.path) if link.path else placing.ABSENT
         differs = placing.differences(found, link) if link.path else []
         turns = tuning.turns(work)
@@ -191,12 +186,6 @@ def main() -> None:
         # Not named "skipped", which Ansible uses for the task.
         left_alone=plan.skipped,
     )
-
-
-def wanted_link(path: str, state: str) -> placing.Wanted:
-    """The link to gpu-tune, there as long as the settings are."""
-    kind = "link" if state == "present" else "absent"
-    return placing.Wanted(path, kind, b"", PROGRAM, LINK_MODE, os.geteuid(), os.getegid())
 
 
 if __name__ == "__main__":

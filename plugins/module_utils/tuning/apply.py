@@ -2,16 +2,19 @@
 """Bring a host's settings to a plan, recording what was found before; an empty plan restores everything."""
 
 import collections
+import os
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
+from ..host import placing
 from . import knobs as tuning_knobs
 from . import profiles
 from . import store as tuning_store
 from .disk import NotHere
-from .file_texts import TMPFILES, UNIT_NAME
+from .file_texts import PROGRAM, TMPFILES, UNIT_NAME
 from .plan import Plan
 
 NOTHING = Plan([], [], {}, {})
+LINK_MODE = 0o777
 
 
 class Work(NamedTuple):
@@ -128,3 +131,9 @@ def describe(work: Work) -> Any:
     for path in sorted(work.put_back):
         new.append(f"{path}: {'removed' if work.put_back[path] is None else 'as it was before'}")
     return "\n".join(old) + "\n", "\n".join(new) + "\n"
+
+
+def wanted_link(path: str, state: str) -> placing.Wanted:
+    """The link to gpu-tune, there as long as the settings are."""
+    kind = "link" if state == "present" else "absent"
+    return placing.Wanted(path, kind, b"", PROGRAM, LINK_MODE, os.geteuid(), os.getegid())

@@ -72,6 +72,7 @@ def test_what_may_be_about_another_module_is_a_warning_with_its_own_action(text,
         "NVRM: GPU0 GspMsgQueueReceive: GSP-RM entered into ICD",
         "NVRM: GPU0 _kgspLogXid119: ********************************* GSP Timeout *****************************",
         "NVRM: GPU0 kgspHeartbeat: Heartbeat timed out, currentTimeMs 9 heartbeat 1",
+        "NVRM: GPU6 kgmmuCheckMemSubsysError_IMPL: Memory Subsystem Error detected. kbusSendSysmembarSingle failed.",
     ],
 )
 def test_the_drivers_words_for_a_card_that_needs_a_reset(text):

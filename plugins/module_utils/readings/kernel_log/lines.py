@@ -57,7 +57,8 @@ DRIVER = "NVRM"
 PICKED = re.compile(
     r"(?:kernel: )?((?:"
     r"NVRM: (?:Xid \(PCI|GPU[ 0-9]|The NVIDIA |loading NVIDIA|Rm[A-Z]|_?[a-z]+[A-Z]|API mismatch: |No NVIDIA "
-    r"|None of the NVIDIA |Can't find an IRQ|FATAL: |This PCI |failed to initialize |NV(?:Link|Switch|IDIA) )"
+    r"|A GPU crash dump |None of the NVIDIA |Can't find an IRQ|FATAL: |This PCI |failed to initialize "
+    r"|NV(?:Link|Switch|IDIA) )"
     r"|nvidia-nvswitch[0-9]+: |(?:pcieport|nvidia|mlx5_core) [0-9a-f]{4}:|nvme nvme[0-9]+: |mce: \[Hardware Error\]"
     r"|EDAC \w+: |INFO: task |watchdog: BUG: |Out of memory: Kill|Memory cgroup out of memory: Kill"
     r").*)|kernel: (?=\S)(.*)",

@@ -252,8 +252,8 @@ RESET_ROWS = (
         DEVICE,
         FUNCTION + r"(?:(?:Assertion|Check) failed: Reset required \[|.{0,80}\[NV_ERR_RESET_REQUIRED\]"
         r"|Received signal from GSP that PMU has halted|\*{4,} ?GSP(?:-CrashCat Report| Timeout| Crash| Failure)\b"
-        r"|GSP-RM entered into ICD|Heartbeat timed out, )",
+        r"|GSP-RM entered into ICD|Heartbeat timed out, |Memory Subsystem Error detected\. )",
         RESET,
-        "open-gpu-kernel-modules kernel_gsp.c, kernel_gsp_tu102.c, nvstatuscodes.h",
+        "open-gpu-kernel-modules kernel_gsp.c, kernel_gsp_tu102.c, kern_gmmu.c, nvstatuscodes.h",
     ),
 )

@@ -116,7 +116,8 @@ def find_card(name: str) -> str:
     Part of a name is enough if all cards with it have the same abilities; of those, the one with the newest first
     driver is used, since a plan for that one fits all.
     """
-    exact = find_devices(name)
+    # Of one name on several chips, the card that had it first: later ones are rare.
+    exact = sorted(find_devices(name), key=_begun)
     if exact and (":" in name or name.strip().lower() in NAMES or any(_is_full(name, key) for key in exact)):
         return exact[0]
     for pattern, answer in NOT_PLANNED:

@@ -1,4 +1,4 @@
-"""The planner's answers are what the vendors' pages say (plan_questions.txt, _systems and _safety beside it)."""
+"""The planner's answers are what the vendors' pages say (plan_questions.txt, _systems, _safety and _cards)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from conftest import REPOSITORY
 from gpuwright.host.versions import is_part_of, version_key
 from test_plan_questions import MATRIX
 
-FILES = ("plan_questions.txt", "plan_questions_systems.txt", "questions/plan_questions_safety.txt")
+FILES = (
+    *("plan_questions.txt", "plan_questions_systems.txt"),
+    *("questions/plan_questions_safety.txt", "questions/plan_questions_cards.txt"),
+)
 LINES = [line for name in FILES for line in (REPOSITORY / "tests/unit/plan" / name).read_text().splitlines()]
 QUESTIONS = [[part.strip() for part in line.lstrip("! ").split("|")] for line in LINES if not line.startswith("#")]
 # Behind a "!" at its beginning: the planner is wrong so far, and the test fails as soon as it is right.
@@ -98,6 +101,6 @@ def test_the_answer_is_what_the_vendors_say(question: list[str]) -> None:
 
 def test_there_are_enough_questions_and_each_has_a_source() -> None:
     # The same question may be asked again for another part of its answer.
-    assert len({tuple(row[:4]) for row in QUESTIONS}) == len(QUESTIONS) >= 280
+    assert len({tuple(row[:4]) for row in QUESTIONS}) == len(QUESTIONS) >= 340
     assert sum(WRONG) <= 3
     assert all(len(row) == 5 and row[4] for row in QUESTIONS)

@@ -100,12 +100,12 @@ def _cards_of_board(count: int, name: str) -> tuple[int, str] | None:
 def board_twin(name: str, device_id: str) -> str:
     """A card of that name which is on a board with NVSwitches, if the one that was taken for it is not; "" for none.
 
-    "H100" is an H100 PCIe, NVL or SXM, and eight of the last need a fabric manager.
+    "H100" is an H100 PCIe, NVL or SXM, and eight of the last need a fabric manager; one card is named just so.
     """
     if card_of(device_id=device_id).nvlink == "board":
         return ""
     near = [key for key in _with_words(name) if card_of(device_id=key).nvlink == "board"]
-    if not near or _is_full(name, device_id):
+    if not near:
         return ""
     return " or ".join((NAMES[near[0]], *card_of(device_id=near[0]).names))
 
@@ -117,13 +117,15 @@ def find_card(name: str) -> str:
     driver is used, since a plan for that one fits all.
     """
     # Of one name on several chips, the card that had it first: later ones are rare.
-    exact = sorted(find_devices(name), key=_begun)
+    exact = sorted(find_devices(name) or find_devices(" ".join(_apart(name.lower().split()))), key=_begun)
     if exact and (":" in name or name.strip().lower() in NAMES or any(_is_full(name, key) for key in exact)):
         return exact[0]
     for pattern, answer in NOT_PLANNED:
         if re.search(pattern, name.strip(), re.IGNORECASE) and not exact:
             raise ValueError(f"{name!r} {answer}.")
     near = _with_words(name)
+    # Nobody leaves that word out who means such a card.
+    near = [key for key in near if "Laptop" not in NAMES[key]] or near
     kinds = {describe_device(key)[1:] for key in near}
     if len(kinds) > 1:
         known = sorted({NAMES[key] for key in near})

@@ -147,7 +147,14 @@ def test_several_conflicts_have_one_set_of_changes() -> None:
         ("1db4", "1db4"),
         ("tesla v100 pcie 16gb", "1db4"),
         ("RTX 4090", "2684"),
+        ("rtx4090", "2684"),
+        ("GTX1060", "1c03"),
         ("NVIDIA H200", "2335"),
+        # Cards of one name on several chips: the later ones are rare, and need a later driver.
+        ("RTX 4060 Ti", "2803"),
+        ("RTX 4070", "2786"),
+        ("RTX 4060", "2882"),
+        ("RTX 3050", "2507"),
     ],
 )
 def test_a_card_is_found_as_people_write_it(name: str, device_id: str) -> None:

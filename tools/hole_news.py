@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "collections"))
 import repository_index
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.risks.holes import SEVERITIES
-from ansible_collections.gpuwright.node.plugins.plugin_utils.software import osv
+from ansible_collections.gpuwright.node.plugins.plugin_utils.software import cvss, osv
 from ansible_collections.gpuwright.node.plugins.plugin_utils.software.advisory import AdvisoryError, Row
 from matrix_rows import News
 
@@ -122,22 +122,31 @@ def wheel_news(matrix: dict[str, Any], server: str, day: str) -> Iterator[News]:
         for hole in _holes(found):
             ids, last = hole[-1].ids, hole[-1].version
             fixed = hole[-1].fixed or _next_without(releases, hole)
-            if hole[-1].severity not in SEVERITIES[:2] or _is_covered(rows, hole[-1].severity, fixed, last):
+            severity = _word(hole[-1].severity)
+            # What nobody has judged counts as the worst, so that somebody reads it.
+            if severity in SEVERITIES[2:] or _is_covered(rows, severity or SEVERITIES[0], fixed, last):
                 continue
             text = f"{package} {last}: {ids[0]}, fixed in {fixed}, is new"
-            if not fixed or any(set(row["ids"]) & set(ids) for row in rows):
-                # Nobody can be told what to install; or a row says that this release is without it.
+            if not fixed or not severity or any(set(row["ids"]) & set(ids) for row in rows):
+                # Nobody can be told what to install, or how bad it is; or a row says that this release is without it.
                 text = f"{package} {last} has {ids[0]}, " + (
                     f"fixed in {fixed} only" if fixed else "which no release fixes"
                 )
+                text += "" if severity else "; how bad it is is not said"
                 yield News("wheel_holes", "", {}, text)
                 continue
             what = next((" ".join(said[name].split()).rstrip(".") for name in ids if said.get(name)), "")
-            row: dict[str, Any] = {"kind": kind, "ids": ids, "severity": hole[-1].severity, "fixed": fixed}
+            row: dict[str, Any] = {"kind": kind, "ids": ids, "severity": severity, "fixed": fixed}
             row |= {"what": what or "its advisory says what somebody can do by it"}
             row |= {"source": f"https://osv.dev/vulnerability/{ids[0]}", "checked": day, "verified": False}
             row |= {"unverified": "whether the fixed release is the first without it, and all before it have it"}
             yield News("wheel_holes", "", row, text)
+
+
+def _word(severity: str) -> str:
+    """One of SEVERITIES; "" where the record says it in another way."""
+    known = {"MODERATE": "MEDIUM"}.get(severity, severity)
+    return known if known in SEVERITIES else cvss.word_of(severity)
 
 
 def _holes(found: list[Row]) -> list[list[Row]]:

@@ -88,10 +88,14 @@ def test_an_archive_that_is_older_than_the_table_renews_nothing(tmp_path: Path) 
 
 
 def hole(*events: dict[str, str], severity: str = "HIGH", cve: str = "CVE-2026-1", **more: Any) -> dict[str, Any]:
+    """A record of OSV; its severity is the publisher's word, or a CVSS vector."""
     spans = [{"type": "ECOSYSTEM", "events": list(events)}] if events else []
     one = {"package": {"name": "torch", "ecosystem": "PyPI"}, "ranges": spans, **more}
     named = {"id": "GHSA-" + cve[4:], "aliases": [cve], "summary": "A picture can run code."}
-    return {**named, "database_specific": {"severity": severity}, "affected": [one]}
+    said: dict[str, Any] = {"database_specific": {"severity": severity}}
+    if ":" in severity or not severity:
+        said = {"severity": [{"type": "CVSS_V3", "score": severity}] if severity else []}
+    return {**named, **said, "affected": [one]}
 
 
 def ask_osv(monkeypatch: pytest.MonkeyPatch, *records: dict[str, Any]) -> list[Any]:
@@ -128,6 +132,12 @@ ALL = {"introduced": "0"}
         (hole({"introduced": "2.8"}, {"fixed": "2.10"}), "", ""),
         (hole(ALL, {"fixed": "1.9.1"}), "", ""),
         (hole(ALL, {"fixed": "2.14.1"}, severity="MODERATE"), "", ""),
+        # Records that have a vector in place of a word.
+        (hole(ALL, {"fixed": "2.14.1"}, severity="CVSS:3.1/AV:N/AC:L/PR:N/UI:R/S:U/C:H/I:H/A:H"), "2.14.1", "2.14.0"),
+        (hole(ALL, {"fixed": "2.14.1"}, severity="CVSS:3.1/AV:L/AC:L/PR:L/UI:N/S:U/C:N/I:N/A:L"), "", ""),
+        (hole(ALL, {"fixed": "2.5"}, severity="CVSS:4.0/AV:N"), "", ""),
+        (hole(ALL, {"fixed": "2.14.1"}, severity="CVSS:4.0/AV:N"), "", "how bad it is is not said"),
+        (hole(ALL, {"fixed": "2.14.1"}, severity=""), "", "how bad it is is not said"),
         # What nobody can say by a row.
         (hole(ALL), "", "which no release fixes"),
         (hole(ALL, {"fixed": "2.11"}, cve="CVE-2026-24747"), "", "torch 2.10.0 has CVE-2026-24747, fixed in 2.11 only"),
@@ -145,3 +155,28 @@ def test_holes_of_all_releases_of_plans_are_known(
 def test_each_new_hole_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ask_osv(monkeypatch, *(hole(ALL, {"fixed": "2.14.1"}, cve=f"CVE-2026-{number}") for number in (1, 2)))
     assert [entry.row["ids"][0] for entry in found] == ["CVE-2026-1", "CVE-2026-2"]
+
+
+@pytest.mark.parametrize(
+    ("vector", "word"),
+    [
+        # Scores of NVD's calculator: 9.8, 10.0, 7.8, 8.8, 7.5, 6.5, 5.3, 3.3, 6.1, 0.0.
+        ("CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", "CRITICAL"),
+        ("CVSS:3.0/AV:N/AC:L/PR:N/UI:N/S:C/C:H/I:H/A:H", "CRITICAL"),
+        ("CVSS:3.1/AV:L/AC:L/PR:N/UI:R/S:U/C:H/I:H/A:H", "HIGH"),
+        ("CVSS:3.1/AV:N/AC:L/PR:N/UI:R/S:U/C:H/I:H/A:H/E:P", "HIGH"),
+        ("CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:H", "HIGH"),
+        ("CVSS:3.1/AV:N/AC:L/PR:N/UI:R/S:U/C:N/I:N/A:H", "MEDIUM"),
+        ("CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:L", "MEDIUM"),
+        ("CVSS:3.1/AV:L/AC:L/PR:L/UI:N/S:U/C:N/I:N/A:L", "LOW"),
+        ("CVSS:3.1/AV:N/AC:L/PR:N/UI:R/S:C/C:L/I:L/A:N", "MEDIUM"),
+        ("CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:N", "LOW"),
+        ("CVSS:4.0/AV:N/AC:L/AT:N/PR:N/UI:N/VC:H/VI:H/VA:H/SC:N/SI:N/SA:N", ""),
+        ("CVSS:3.1/AV:N/AC:L", ""),
+        ("CVSS:3.1/AV:X/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", ""),
+        ("CVSS:3.1", ""),
+        ("not given", ""),
+    ],
+)
+def test_a_vector_has_the_word_of_its_score(vector: str, word: str) -> None:
+    assert hole_news.cvss.word_of(vector) == word

@@ -86,12 +86,13 @@ def _cards_of_board(count: int, name: str) -> tuple[int, str] | None:
 
     A board's name with a card's details ("HGX H100 80GB HBM3") names the card.
     """
-    plain = " ".join(name.lower().split())
+    # As NVIDIA sells them: "HGX H100 8-GPU".
+    plain = re.sub(r" 8[- ]gpus?$", "", " ".join(name.lower().split()))
     if plain in BOARDS:
         if count > 1:
             raise ValueError(f"{count}x {name!r}: a plan is for one host, so ask for one {name}")
         return BOARDS[plain]
-    if BOARD.search(plain) and not find_devices(name) and not re.search(r"spark|station|display", plain):
+    if BOARD.search(plain) and not find_devices(name) and not re.search(r"spark|display", plain):
         known = ", ".join(dict.fromkeys(title for row in PLATFORMS for title, _count, _card in row.boards))
         raise ValueError(f"No card or board {name!r} is known. Boards: {known}. Or write its cards by number and name.")
     return None
@@ -134,7 +135,7 @@ def find_card(name: str) -> str:
     if exact:
         return exact[0]
     if near:
-        return max(near, key=_begun)
+        return (min if len({NAMES[key] for key in near}) == 1 else max)(near, key=_begun)
     raise ValueError(_unknown(name))
 
 
@@ -163,17 +164,21 @@ def _with_words(name: str) -> list[str]:
 def _apart(words: Sequence[str]) -> list[str]:
     """Words that were written together: rtx4090, gtx1080ti, 3090ti, rtx4000."""
     text = re.sub(r"\b(rtx|gtx|gt|titan)(?=[a-z]?[0-9]{3})", r"\1 ", " ".join(words))
+    text = re.sub(r"\b([0-9]{4})s\b", r"\1 super", text)
     return re.sub(r"([0-9]{3,4})(ti|super|d|sff|gen)\b", r"\1 \2", text).split()
 
 
 def _of_memory(words: Sequence[str]) -> list[str]:
-    """Ids of the cards that have all words but the size of their memory, which is of that size: "L4 24GB"."""
+    """Ids of the cards that have all words but the size of their memory, which may be of that size: "L4 24GB"."""
     sizes = [int(match.group(1)) for match in map(MEMORY.match, words) if match]
     rest = [word for word in words if not MEMORY.match(word) and word != "gb"]
     if len(sizes) != 1 or len(rest) == len(words):
         return []
     near = [key for key in sorted(NAMES) if _has_words(key, rest, False)]
-    return [key for key in near if (card_of(device_id=key).memory_gib or 0) == sizes[0]]
+    # A card that is sold with several sizes has none in its row.
+    near = [key for key in near if card_of(device_id=key).memory_gib in (sizes[0], None)]
+    whole = find_devices(" ".join(rest))
+    return [key for key in near if key in whole] or near
 
 
 def _has_words(device_id: str, words: Sequence[str], begins: bool) -> bool:
@@ -232,7 +237,9 @@ def find_system(text: str, releases: Sequence[dict[str, Any]] = ()) -> dict[str,
     if not text.strip() and releases:
         row = newest_release(releases)
         return {"id": row["id"], "version": row["version"]}
-    plain = re.sub(r"\(.*\)|\blts\b", " ", text.lower()).strip()
+    plain = re.sub(r"\(.*\)|\blts\b|\bgnu/", " ", text.lower()).strip()
+    # As NVIDIA's repositories are called.
+    plain = re.sub(r"^(ubuntu) ?([0-9]{2})([0-9]{2})$", r"\1 \2.\3", plain)
     codes = {row["codename"]: row for row in releases if row.get("codename")}
     named = [codes[word] for word in re.findall("[a-z]+", text.lower()) if word in codes]
     if named and not re.search("[0-9]", plain):

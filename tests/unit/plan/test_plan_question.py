@@ -149,6 +149,11 @@ def test_several_conflicts_have_one_set_of_changes() -> None:
         ("RTX 4090", "2684"),
         ("rtx4090", "2684"),
         ("GTX1060", "1c03"),
+        ("RTX 4080S", "2702"),
+        # The size of the memory: of the card of that very name first; where a card is sold with several, of any.
+        ("H200 141GB", "2335"),
+        ("RTX 3080 10GB", "2206"),
+        ("RTX 3050 8GB", "2507"),
         ("NVIDIA H200", "2335"),
         # Cards of one name on several chips: the later ones are rare, and need a later driver.
         ("RTX 4060 Ti", "2803"),

@@ -18,7 +18,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.bundle.listing impo
 SPEC: dict[str, Any] = {
     "folder": {"type": "path", "required": True},
     "question": {"type": "dict", "default": {}},
-    "key": {"type": "path", "default": ""},
+    "key": {"type": "path", "default": "", "no_log": False},
     "days": {"type": "int", "default": 90},
     "pythons": {"type": "list", "elements": "str", "choices": list(carried.PYTHONS), "default": []},
     "controller_only": {"type": "bool", "default": False},

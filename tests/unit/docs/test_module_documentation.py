@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import importlib
+import unittest.mock
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ansible.plugins.action import ActionBase
 
 LIBRARY = Path(__file__).resolve().parents[3] / "library"
 MODULES = sorted(LIBRARY.glob("*.py"))
 MOST_LINES = 200
 FRAGMENTS = "ansible_collections.gpuwright.node.plugins.doc_fragments"
+ACTIONS = "ansible_collections.gpuwright.node.plugins.action"
 # Keys of a return value: https://docs.ansible.com/ansible-core/2.16/dev_guide/developing_modules_documenting.html
 RETURNED = {"description", "returned", "type", "elements", "sample", "choices", "contains", "version_added"}
 # Keys of an argument_spec that documentation repeats under the same name, with what Ansible takes when they are absent.
@@ -106,6 +109,25 @@ def test_the_documentation_names_the_module_and_says_what_it_does(module):
 def test_options_and_argument_spec_agree(module):
     said = documentation(module).get("options") or {}
     assert differences(said, argument_spec(module).get("argument_spec") or {}) == []
+
+
+def options_of_the_action(name: str) -> Any:
+    """What the action plug-in of this name takes, which does all the work of a module that only documents it."""
+    action = importlib.import_module(f"{ACTIONS}.{name}")
+    made = action.ActionModule(*(unittest.mock.MagicMock() for _argument in range(6)))
+    with (
+        unittest.mock.patch.object(ActionBase, "run", return_value={}),
+        unittest.mock.patch.object(ActionBase, "validate_argument_spec", side_effect=SpecTaken({})) as taken,
+        pytest.raises(SpecTaken),
+    ):
+        made.run(None, {"inventory_hostname": "n1"})
+    return taken.call_args.args[0]
+
+
+def test_a_module_that_only_documents_its_action_takes_the_same(module):
+    if "runs on the controller" not in module.read_text().partition("def main")[2]:
+        return
+    assert argument_spec(module)["argument_spec"] == options_of_the_action(module.stem)
 
 
 def test_every_module_supports_check_mode(module):

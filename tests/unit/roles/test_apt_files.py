@@ -173,6 +173,30 @@ def test_headers_do_not_bring_a_newer_kernel(system: str, version: str) -> None:
     assert names == [f"linux-headers-{running}", "gcc", "make", "dkms", *suffix]
 
 
+FOLLOWING = "Inst linux-modules-nvidia-580-server-open-generic (6.8.0-60.63 Ubuntu:24.04/noble-updates [amd64])"
+MODULES = "Inst linux-modules-nvidia-580-server-open-6.8.0-50-generic (6.8.0-50.51 Ubuntu:24.04/noble-updates [amd64])"
+
+
+@pytest.mark.parametrize(
+    ("rc", "more", "installs"),
+    [
+        (0, [FOLLOWING, MODULES, "Conf linux-modules-nvidia-580-server-open-generic (6.8.0-60.63)"], True),
+        (0, [FOLLOWING, "Inst linux-image-6.8.0-60-generic (6.8.0-60.63 Ubuntu:24.04 [amd64])"], False),
+        (0, [FOLLOWING, "Inst nvidia-compute-utils-580-server [580.65.06] (580.95.05 Ubuntu:24.04 [amd64])"], False),
+        (0, ["Remv nvidia-firmware-580-server-580.65.06 [580.65.06]", FOLLOWING], False),
+        (0, ["0 upgraded, 0 newly installed, 0 to remove and 9 not upgraded."], False),
+        (100, [FOLLOWING, "E: Unable to correct problems, you have held broken packages."], False),
+    ],
+    ids=["modules alone", "a kernel", "another driver", "a removal", "nothing", "refused"],
+)
+def test_the_metapackage_of_signed_modules_brings_modules_and_nothing_else(rc: int, more: list, installs: bool) -> None:
+    asks, installing = yaml.safe_load((REPOSITORY / "roles/system_driver/tasks/follow.yml").read_text())
+    assert "--no-install-recommends" in asks["ansible.builtin.command"]["argv"]
+    told = {"rc": rc, "stdout": "\n".join(more), "stdout_lines": more}
+    templar = Templar(loader=DataLoader(), variables={asks["register"]: told})
+    assert all(templar.template(f"{{{{ {condition} }}}}") for condition in installing["when"]) is installs
+
+
 def test_ubuntu_gets_the_components_of_its_drivers_from_its_own_mirror() -> None:
     """Components, suites and file of the sources that Ubuntu 24.04 is installed with (ubuntu.sources)."""
     file = "/etc/apt/sources.list.d/ubuntu.sources"

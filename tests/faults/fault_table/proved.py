@@ -300,6 +300,8 @@ ROWS = (
            f"{DRAIN}::test_a_controller_that_does_not_answer_is_no_empty_node"),
     Proved("drain.wait", "a job that does not end in time", "a job longer than `drain_wait_seconds`",
            "the drain is taken back", f"{DRAIN}::test_after_the_deadline_the_own_drain_is_taken_back"),
+    Proved("drain.changed", "a node that somebody returns in the same moment", "a check returns it", NOTHING,
+           f"{DRAIN}::test_a_node_that_somebody_returns_in_the_same_moment_is_not_worked_on"),
     Proved("reboot.unexpected", "a reboot that was none", "the same boot id", "as the host is",
            "tests/unit/roles/test_after_reboot.py::test_a_node_that_came_back"),
     Proved("reboot.pending", "a reboot that nobody allowed", "`system_reboot_policy: never`", "installed, not rebooted",

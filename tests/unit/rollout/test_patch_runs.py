@@ -49,18 +49,6 @@ class Patches(Upgrades):
         }.items():
             self.site.tasks("patch", tasks, f"{file}.yml")
 
-    def drains(self) -> Path:
-        """The log of the site's scheduler, which is asked by commands of the site."""
-        log, words = self.folder / "drains", {"drain_by": "command", "drain_owner": "alice", "drain_reason": "patch"}
-        for word in ("drain", "return"):
-            script = self.folder / f"site-{word}"
-            script.write_text(f'#!/bin/sh\necho {word} "$GPUWRIGHT_NODE" >> {log}\n')
-            script.chmod(0o755)
-            words["drain_command" if word == "drain" else "drain_return_command"] = str(script)
-        for host in self.site.hosts.values():
-            host |= words
-        return log
-
     def due(self, name: str, **changes: Any) -> None:
         self.node(name)
         self.site.hosts[name]["due"] = {**DUE, **changes}

@@ -20,10 +20,57 @@ ONLY_LATER = {"preflight_host_checks": False}
 ONLY_JUDGED = {"preflight_judges_only": True}
 
 
+@pytest.mark.parametrize("layer", ["system", "framework", "model"])
+def test_handlers_of_a_layer_run_while_its_lock_is_held(layer: str) -> None:
+    """Ansible would run them at the end of the play, when somebody else may have the host."""
+    play = next(play for play in plays(layer) if "hosts" in play)
+    notifying = [role for role in (entry["role"].rpartition(".")[2] for entry in roles_of(play)) if handlers(role)]
+    (whole,) = [task for task in play["tasks"] if "always" in task] or [{"block": play["tasks"]}]
+    flushes = [task.get("ansible.builtin.meta") for task in whole["block"]]
+    after = flushes[max(place for place, task in enumerate(whole["block"]) if "ansible.builtin.import_role" in task) :]
+    assert not notifying or "flush_handlers" in after, notifying
+
+
+def test_handlers_of_a_batch_run_before_its_host_is_given_back() -> None:
+    (whole,) = plays("rollout")[0]["tasks"]
+    work, flush, finish = whole["block"][1:]
+    assert work["ansible.builtin.include_role"]["name"] == "gpuwright.node.{{ rollout_role }}"
+    assert flush["ansible.builtin.meta"] == "flush_handlers"
+    assert finish["ansible.builtin.include_role"]["tasks_from"] == "finish"
+
+
+def handlers(role: str) -> bool:
+    return (REPOSITORY / f"roles/{role}/handlers/main.yml").exists()
+
+
 def own_roles(layer: str) -> list[dict[str, Any]]:
     """Those of the first play of a layer, without those with which every play begins."""
     play = next(play for play in plays(layer) if "hosts" in play)
     return [entry for entry in roles_of(play) if entry["role"] not in FIRST]
+
+
+def imported(play: dict[str, Any]) -> list[str]:
+    tasks = [task["ansible.builtin.import_role"] for task in play["tasks"] if "ansible.builtin.import_role" in task]
+    return [role["name"] for role in tasks]
+
+
+def ready(rollout: dict[str, Any]) -> dict[str, Any]:
+    """The block that takes a host."""
+    (whole,) = rollout["tasks"]
+    return whole["block"][0]
+
+
+def test_a_host_is_taken_where_what_fails_gives_it_back() -> None:
+    """A drain outside of this block would stay, and the next run would do the same again."""
+    rollout = plays("rollout")[0]
+    (whole,) = rollout["tasks"]
+    takes = {"name": "gpuwright.node.rollout", "tasks_from": "take"}
+    assert [task for task in ready(rollout)["block"] if task.get("ansible.builtin.import_role") == takes]
+    assert not [task for task in rollout["pre_tasks"] if task.get("ansible.builtin.import_role") == takes]
+    (back,) = ready(rollout)["rescue"]
+    assert back["ansible.builtin.include_role"]["tasks_from"] == "not_begun"
+    assert whole["always"][0]["ansible.builtin.include_role"]["tasks_from"] == "release"
+    assert not {"roles", "post_tasks", "handlers"} & set(rollout)
 
 
 def test_the_layers_are_those_of_the_one_list_in_their_order() -> None:
@@ -62,7 +109,8 @@ def test_its_variables_are_those_of_the_layers(layer: str) -> None:
     left_out = (ONLY_LATER, ONLY_JUDGED, {"preflight_layer": layer})
     variables = {name: value for name, value in play["vars"].items() if {name: value} not in left_out}
     assert variables.items() <= rollout["vars"].items()
-    assert [entry["role"] for entry in rollout["roles"]] == FIRST
+    first = {"tasks": [*rollout["pre_tasks"], *ready(rollout)["block"]]}
+    assert "roles" not in rollout and [name for name in imported(first) if name in FIRST] == FIRST
     for key in ("become", "gather_facts", "environment"):
         assert play[key] == rollout[key], key
 

@@ -23,6 +23,8 @@ module = AnsibleModule(argument_spec={{n: {{"type": kinds.get(n, "str")}} for n 
 if not module.check_mode:
     with open("{folder}/kept.log", "a") as file:
         file.write(module.params["state"] + "\\n")
+if module.params["state"] == "kept" and os.path.exists("{folder}/full"):
+    module.fail_json(msg="no space is left for the kept packages [rollback.space]")
 if module.params["state"] == "put_back" and os.path.exists("{folder}/broken"):
     module.fail_json(msg="a file of the kept packages is gone [rollback.packages]")
 module.exit_json(changed=module.params["state"] in ("kept", "put_back"), driver="570.172.08", packages=["a", "b"],
@@ -78,6 +80,18 @@ class Upgrades(Rollout):
 
     def play(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.site.run(f"playbooks/{name}.yml", *arguments, **self.environment())
+
+    def drains(self) -> Path:
+        """The log of the site's scheduler, which is asked by commands of the site."""
+        log, words = self.folder / "drains", {"drain_by": "command", "drain_owner": "alice", "drain_reason": "upgrade"}
+        for word in ("drain", "return"):
+            script = self.folder / f"site-{word}"
+            script.write_text(f'#!/bin/sh\necho {word} "$GPUWRIGHT_NODE" >> {log}\n')
+            script.chmod(0o755)
+            words["drain_command" if word == "drain" else "drain_return_command"] = str(script)
+        for host in self.site.hosts.values():
+            host |= words
+        return log
 
     def kept(self) -> list[str]:
         log = self.folder / "kept.log"
@@ -135,6 +149,15 @@ def test_a_host_that_cannot_be_returned_is_named_with_both_reasons(upgrades: Upg
     assert table(done.stdout)["failed"] == "a1"
     # What was kept stays open, so that nothing overwrites it.
     assert upgrades.kept() == ["kept", "read", "put_back"]
+
+
+def test_what_fails_before_the_first_change_gives_the_node_back(upgrades: Upgrades) -> None:
+    log = upgrades.drains()
+    (upgrades.folder / "full").touch()
+    done = upgrades.play("upgrade", "-l", "a1")
+    assert done.returncode == 2 and "[rollback.space]" in done.stdout, done.stdout
+    assert log.read_text().split() == ["drain", "a1", "return", "a1"] and reached(done.stdout) == {}
+    assert table(done.stdout)["failed"] == "a1"
 
 
 def test_without_a_way_back_it_says_so(upgrades: Upgrades) -> None:

@@ -29,7 +29,7 @@ class Slurm:
         self.file = folder / "slurm.json"
         self.folder = folder / "bin"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.write({"nodes": {}, "jobs": {}, "refuses": "", "log": [], "after": []})
+        self.write({"nodes": {}, "jobs": {}, "refuses": "", "log": [], "after": [], "meanwhile": []})
         for name in ("sinfo", "scontrol", "squeue"):
             program = self.folder / name
             words = {"python": sys.executable, "here": str(Path(__file__).parent), "name": name, "file": str(self.file)}
@@ -74,8 +74,16 @@ def main(name: str, file: str, words: list[str]) -> int:
             status = 1
         else:
             status = {"sinfo": sinfo, "scontrol": scontrol, "squeue": squeue}[name](state, words)
+            happens(state, name)
         Path(file).write_text(json.dumps(state))
     return status
+
+
+def happens(state: dict[str, Any], name: str) -> None:
+    """What somebody else does right after a call of this program; a row of `meanwhile` is [program, node, values]."""
+    if state["meanwhile"] and state["meanwhile"][0][0] == name:
+        _name, node, values = state["meanwhile"].pop(0)
+        state["nodes"][node].update(values)
 
 
 def sinfo(state: dict[str, Any], words: list[str]) -> int:

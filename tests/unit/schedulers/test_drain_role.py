@@ -79,7 +79,7 @@ def site(tmp_path: Path) -> Site:
 def test_without_a_scheduler_nothing_is_asked(site: Site) -> None:
     assert site.play("drain", "return", drain_owner="") == 0, site.log
     assert site.slurm.read()["log"] == [] and site.kubernetes.changes() == [] and site.changed == 0
-    assert site.results[0] == {"by": "none", "node": "n1", "drained": False, "own": False, "reason": ""}
+    assert site.results[0] == {"by": "none", "node": "n1", "drained": False, "own": False, "new": False, "reason": ""}
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,15 @@ def test_what_cannot_be_drained_is_refused(site: Site, variables: dict, words: s
 def test_slurm_is_drained_waited_for_and_returned(site: Site) -> None:
     site.slurm.change(jobs={"n1": ["7 of bob (RUNNING)"]}, after=[["7 of bob (COMPLETING)"], []])
     assert site.play("drain", "return", drain_by="slurm", drain_wait_seconds=20) == 0, site.log
-    assert site.results[0] == {"by": "slurm", "node": "n1", "drained": True, "own": True, "reason": PLANNED}
-    assert site.results[1] == {"by": "slurm", "node": "n1", "drained": False, "own": False, "reason": ""}
+    assert site.results[0] == {
+        "by": "slurm",
+        "node": "n1",
+        "drained": True,
+        "own": True,
+        "new": True,
+        "reason": PLANNED,
+    }
+    assert site.results[1] == {"by": "slurm", "node": "n1", "drained": False, "own": False, "new": False, "reason": ""}
     assert site.slurm.updates() == [
         ["NodeName=n1", "State=DRAIN", f"Reason={PLANNED}"],
         ["NodeName=n1", "State=RESUME"],
@@ -197,6 +204,53 @@ def test_a_node_that_is_found_bad_is_kept_and_returned_by_no_run(site: Site) -> 
     assert site.play("drain", "keep", **words) == 0 and site.slurm.get("n1")["reason"] == "bob: fan", site.log
 
 
+BOBS = {"state": "idle+drain", "reason": "bob: fan"}
+
+
+@pytest.mark.parametrize("only_idle", [True, False])
+@pytest.mark.parametrize("program", ["sinfo", "squeue"], ids=["before ours", "after ours"])
+def test_a_persons_drain_in_the_same_moment_is_left_alone(site: Site, program: str, only_idle: bool) -> None:
+    site.slurm.change(meanwhile=[[program, "n1", BOBS]])
+    assert site.play("drain", "undo", "keep", "return", drain_by="slurm", drain_only_idle=only_idle) == 0, site.log
+    assert site.slurm.get("n1")["reason"] == "bob: fan" and site.slurm.drained() == ["n1"]
+    assert [words[1] for words in site.slurm.updates()] == (["State=DRAIN"] if program == "squeue" else [])
+    assert [result["own"] for result in site.results] == [False] * 4 and site.results[0]["reason"] == "bob: fan"
+
+
+@pytest.mark.parametrize("step", ["return", "keep", "undo"])
+def test_a_persons_drain_in_the_moment_of_the_return_is_left_alone(site: Site, step: str) -> None:
+    # A drain asks three times, and each of the others once before it acts.
+    later = [["sinfo", "n2", {}]] * 3 + [["sinfo", "n1", BOBS]]
+    site.slurm.change(meanwhile=later)
+    assert site.play("drain", step, drain_by="slurm", drain_finding="sweep: fan") == 0, site.log
+    assert site.slurm.get("n1")["reason"] == "bob: fan" and site.slurm.drained() == ["n1"], site.log
+    assert len(site.slurm.updates()) == 1
+
+
+def test_a_job_that_begins_while_a_person_drains_takes_nothing_back(site: Site) -> None:
+    site.slurm.change(jobs={"n1": ["7 of bob (CONFIGURING)"]}, meanwhile=[["squeue", "n1", BOBS]])
+    assert site.play("drain", drain_by="slurm", drain_only_idle=True) == 0, site.log
+    assert site.slurm.get("n1")["reason"] == "bob: fan" and site.slurm.drained() == ["n1"]
+
+
+@pytest.mark.parametrize("program", ["sinfo", "squeue"])
+def test_a_node_that_somebody_returns_in_the_same_moment_is_not_worked_on(site: Site, program: str) -> None:
+    site.slurm.node("n1", "idle+drain", CHECK, since=time.time())
+    site.slurm.change(meanwhile=[[program, "n1", {"state": "idle", "reason": "none"}]])
+    assert site.play("drain", drain_by="slurm") == 2 and "[drain.changed]" in site.text
+    assert site.slurm.drained() == []
+
+
+def test_before_any_work_a_drain_of_this_run_is_taken_back_and_an_older_one_stays(site: Site) -> None:
+    assert site.play("drain", "undo", "undo", drain_by="slurm") == 0, site.log
+    assert site.slurm.drained() == [] and len(site.slurm.updates()) == 2 and not site.results[1]["drained"]
+    site.slurm.node("n1", "idle+drain", CHECK, since=time.time())
+    assert site.play("drain", "undo", drain_by="slurm") == 0 and site.slurm.get("n1")["reason"] == CHECK, site.log
+    # Half of a work that failed.
+    site.slurm.node("n1", "idle+drain", PLANNED, since=time.time())
+    assert site.play("drain", "undo", drain_by="slurm") == 0 and site.slurm.get("n1")["reason"] == PLANNED, site.log
+
+
 def test_a_controller_that_does_not_answer_is_no_empty_node(site: Site) -> None:
     site.slurm.change(refuses="Unable to contact slurm controller (connect failure)")
     assert site.play("drain", drain_by="slurm") == 2
@@ -226,7 +280,14 @@ def test_kubernetes_is_cordoned_drained_and_returned(site: Site) -> None:
     assert site.kubernetes.changes() == ["patch", "annotate", "cordon", "drain"]
     drain = next(words for words in site.kubernetes.read()["log"] if words[0] == "drain")
     assert drain == ["drain", "n1", "--timeout=900s", "--ignore-daemonsets", "--delete-emptydir-data"]
-    assert site.results[0] == {"by": "kubernetes", "node": "n1", "drained": True, "own": True, "reason": PLANNED}
+    assert site.results[0] == {
+        "by": "kubernetes",
+        "node": "n1",
+        "drained": True,
+        "own": True,
+        "new": True,
+        "reason": PLANNED,
+    }
     assert site.play("return", drain_by="kubernetes") == 0, site.log
     node = site.kubernetes.get("n1")
     assert node["spec"] == {} and node["metadata"]["annotations"] == {}
@@ -240,6 +301,14 @@ def test_a_second_time_kubernetes_changes_nothing(site: Site) -> None:
     site.kubernetes.node("n1")
     assert site.play("return", drain_by="kubernetes") == 0, site.log
     assert site.changed == 0 and site.kubernetes.changes() == ["drain"]
+
+
+def test_before_any_work_only_the_cordon_of_this_run_is_taken_back(site: Site) -> None:
+    assert site.play("drain", "undo", drain_by="kubernetes") == 0, site.log
+    assert site.kubernetes.get("n1")["spec"] == {} and site.kubernetes.get("n1")["metadata"]["annotations"] == {}
+    site.kubernetes.node("n1", True, {NOTE: PLANNED})
+    assert site.play("drain", "undo", drain_by="kubernetes") == 0, site.log
+    assert site.kubernetes.get("n1")["spec"] == {"unschedulable": True}
 
 
 def test_an_administrators_cordon_is_left_and_said(site: Site) -> None:
@@ -303,6 +372,11 @@ def test_a_command_that_fails_or_takes_too_long_is_undone(site: Site, then: str,
     assert said in site.text and "[drain.wait]" in site.text, site.log
     # A command whose time is over does not go on working.
     assert subprocess.run(["pgrep", "-f", "^sleep 4242$"], capture_output=True).returncode == 1
+
+
+def test_before_any_work_the_drain_of_a_command_is_taken_back_once(site: Site) -> None:
+    assert site.play("drain", "undo", "undo", drain_by="command", **commands(site, "exit 0")) == 0, site.log
+    assert [line.split()[0] for line in ran(site)] == ["offline", "online"]
 
 
 def test_a_command_returns_only_what_this_run_drained(site: Site) -> None:

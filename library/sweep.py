@@ -11,32 +11,35 @@ description:
   - Runs on the controller, and contacts no host.
 options:
   state:
-    description: C(looked) says whose turn it is, C(begun) notes that the sweep of this host has begun, C(told) adds
-      what it has told to its history, and C(judged) judges that, once all nodes of the batch are there.
+    description: C(looked) says whose turn it is, C(asked) whether it still is that of this host, C(begun) notes that
+      its sweep has begun, C(told) adds what it has told to its history, and C(judged) judges that, once all nodes of
+      the batch are there. C(left) judges a host that an earlier sweep has left out of service.
     type: str
-    choices: [looked, begun, told, judged]
+    choices: [looked, asked, begun, told, judged, left]
     required: true
   folder:
     description: Folder of the reports.
     type: path
     required: true
   rules:
-    description: The settings of the sweep, and how many nodes the fleet has. For C(looked).
+    description: The settings of the sweep, and how many nodes the fleet has. For C(looked) and
+      C(asked).
     type: dict
     default: {}
   names:
-    description: The name of each node in its scheduler, by host. For C(looked).
+    description: The name of each node in its scheduler, by host. For C(looked) and C(asked).
     type: dict
     default: {}
   who:
-    description: Who works on each host that has answered, by host, where there is no scheduler. For C(looked).
+    description: Who works on each host that has answered, by host, where there is no scheduler. For C(looked) and
+      C(asked).
     type: dict
   rows:
-    description: What sinfo says of all nodes. For C(looked).
+    description: What sinfo says of all nodes. For C(looked) and C(asked).
     type: str
     default: ""
   details:
-    description: What scontrol says of all nodes. For C(looked).
+    description: What scontrol says of all nodes. For C(looked) and C(asked).
     type: str
     default: ""
   answer:
@@ -45,6 +48,10 @@ options:
     default: ""
   expected:
     description: What the node must be, as for an acceptance. For C(told) and C(judged).
+    type: dict
+    default: {}
+  seen:
+    description: The host's boot and cards at this moment, of C(tasks/look.yml). For all but C(looked) and C(asked).
     type: dict
     default: {}
   troubles:
@@ -77,7 +84,7 @@ EXAMPLES = r"""
 RETURN = r"""
 turns:
   description: Of each host, how many may be taken together with it (0 if it is not its turn), why not, and whether an
-    earlier sweep has left it out of service; then also why it is bad, if that sweep has found it so.
+    earlier sweep has left it out of service.
   returned: state is looked
   type: dict
 table:
@@ -90,13 +97,17 @@ problems:
   returned: state is looked
   type: list
   elements: str
+why:
+  description: Why the host is not taken after all; empty if it is.
+  returned: state is asked
+  type: str
 verdict:
   description: FAIL, UNKNOWN, WARN or PASS.
   returned: state is judged
   type: str
 reason:
   description: Why the node is bad, for its scheduler; empty if it is not.
-  returned: state is judged
+  returned: state is judged or left
   type: str
 findings:
   description: All findings, each with its status and id.
@@ -112,7 +123,11 @@ def main() -> None:
     """The work is done by the action plug-in of this name, plugins/action/sweep.py."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["looked", "begun", "told", "judged"], "required": True},
+            "state": {
+                "type": "str",
+                "choices": ["looked", "asked", "begun", "told", "judged", "left"],
+                "required": True,
+            },
             "folder": {"type": "path", "required": True},
             "rules": {"type": "dict", "default": {}},
             "names": {"type": "dict", "default": {}},
@@ -121,6 +136,7 @@ def main() -> None:
             "details": {"type": "str", "default": ""},
             "answer": {"type": "raw", "default": ""},
             "expected": {"type": "dict", "default": {}},
+            "seen": {"type": "dict", "default": {}},
             "troubles": {"type": "list", "elements": "str", "default": []},
             "share": {"type": "int", "default": 10},
         },

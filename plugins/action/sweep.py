@@ -18,11 +18,11 @@ from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report impo
 from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.figures import answer_in
 from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.folder import read_host
-from ansible_collections.gpuwright.node.plugins.plugin_utils.sweep import choose, judge
+from ansible_collections.gpuwright.node.plugins.plugin_utils.sweep import choose, judge, load
 
-LOOKED, BEGUN, TOLD, JUDGED = "looked", "begun", "told", "judged"
+LOOKED, ASKED, BEGUN, TOLD, JUDGED, LEFT = "looked", "asked", "begun", "told", "judged", "left"
 OPTIONS: dict[str, Any] = {
-    "state": {"type": "str", "choices": [LOOKED, BEGUN, TOLD, JUDGED], "required": True},
+    "state": {"type": "str", "choices": [LOOKED, ASKED, BEGUN, TOLD, JUDGED, LEFT], "required": True},
     "folder": {"type": "path", "required": True},
     "rules": {"type": "dict", "default": {}},
     "names": {"type": "dict", "default": {}},
@@ -31,6 +31,7 @@ OPTIONS: dict[str, Any] = {
     "details": {"type": "str", "default": ""},
     "answer": {"type": "raw", "default": ""},
     "expected": {"type": "dict", "default": {}},
+    "seen": {"type": "dict", "default": {}},
     "troubles": {"type": "list", "elements": "str", "default": []},
     "share": {"type": "int", "default": 10},
 }
@@ -47,8 +48,8 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(OPTIONS)
         host = str((task_vars or {})["inventory_hostname"])
-        steps = {LOOKED: self._looked, BEGUN: self._begun, TOLD: self._told, JUDGED: self._told}
-        work = steps[options["state"]]
+        steps = {LOOKED: self._looked, ASKED: self._asked, BEGUN: self._begun, LEFT: self._left}
+        work = steps.get(options["state"], self._told)
         try:
             return {**result, "changed": False, **work(host, options)}
         except (OSError, Damaged) as error:
@@ -62,15 +63,7 @@ class ActionModule(ActionBase):
         histories, problems = kept.read_all(options["folder"], begins=writes)
         for problem in problems.values():
             display.warning(printable(problem))
-        asked, now = options["rules"], now_utc()
-        try:
-            hours = choose.hours_of(str(asked["hours"]))
-        except ValueError as error:
-            raise AnsibleActionFail(
-                f"sweep_hours is {asked['hours']!r}, {error}. Correct it in the inventory or with -e. [sweep.hours]"
-            ) from error
-        seconds = (float(asked["idle_minutes"]) * 60, float(asked["interval_hours"]) * 3600)
-        rules = choose.Settings(int(asked["share_percent"]), int(asked["fleet"]), *seconds, hours)
+        rules, now = rules_of(options), now_utc()
         elsewhere: list[str] = []
         if options["who"] is None:
             nodes = choose.slurm_looks(options["rows"], options["details"])
@@ -86,17 +79,25 @@ class ActionModule(ActionBase):
                 # It could neither be read nor set aside, and is not overwritten.
                 looks[host] = choose.Look(problem)
         turns = choose.turns(looks, histories, rules, time.time(), elsewhere)
-        told = {host: {**turn._asdict(), "bad": ""} for host, turn in turns.items()}
-        for host, history in histories.items():
-            if host not in told or history["verdict"] != FAIL:
-                continue
-            # It was judged, and then its controller was killed: what is bad is not returned for that.
-            if told[host]["left"] and history["swept"] >= history["tried"]:
-                told[host]["bad"] = judge.reason(history)
-            # Somebody has returned it since: the old verdict must not be taken for that of the sweep that begins.
-            if told[host]["at_once"] and writes:
-                kept.write(options["folder"], {**history, "verdict": ""})
+        for host, turn in turns.items():
+            if turn.at_once and writes:
+                old, _problem = kept.read(options["folder"], host)
+                # Somebody has returned it since: the old verdict must not be taken for that of the sweep that begins.
+                verdict = "" if old["verdict"] == FAIL else old["verdict"]
+                kept.write(options["folder"], {**old, "verdict": verdict, "chosen": now, "load": None})
+        told = {host: turn._asdict() for host, turn in turns.items()}
         return {"turns": told, "problems": list(problems.values()), "table": choose.table(turns)}
+
+    def _asked(self, host: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Why a node that was chosen is not taken now, after all; batches of a long run begin hours later."""
+        history, _problem = kept.read(options["folder"], host)
+        if options["who"] is None:
+            name = str(options["names"].get(host) or host)
+            unknown = choose.Look("its scheduler does not know it any more")
+            look = choose.slurm_looks(options["rows"], options["details"]).get(name, unknown)
+        else:
+            look = choose.host_look(str(options["who"].get(host) or ""), history, now_utc())
+        return {"why": choose.still(look, rules_of(options), time.time())}
 
     def _looks_at_hosts(
         self, options: Mapping[str, Any], histories: Mapping[str, kept.History], now: str
@@ -114,8 +115,16 @@ class ActionModule(ActionBase):
 
     def _begun(self, host: str, options: Mapping[str, Any]) -> dict[str, Any]:
         history, _problem = kept.read(options["folder"], host)
-        kept.write(options["folder"], {**history, "tried": now_utc()})
+        had = load.before(host, options["seen"])
+        kept.write(options["folder"], {**history, "tried": now_utc(), "load": had})
         return {}
+
+    def _left(self, host: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        history, _problem = kept.read(options["folder"], host)
+        found = judge.left(host, history, options["seen"], now_utc())
+        if found != history and not self._task.check_mode:
+            kept.write(options["folder"], found)
+        return {"reason": judge.reason(found) if found["verdict"] == FAIL else ""}
 
     def _told(self, host: str, options: Mapping[str, Any]) -> dict[str, Any]:
         folder = options["folder"]
@@ -126,7 +135,11 @@ class ActionModule(ActionBase):
         written = Path(folder, f"{host}.json").stat().st_mtime if report else 0.0
         fresh = report if written >= began else None
         told = judge.Told(
-            answer_in(options["answer"]), options["expected"], fresh, [] if fresh else options["troubles"]
+            answer_in(options["answer"]),
+            options["expected"],
+            fresh,
+            [] if fresh else options["troubles"],
+            options["seen"],
         )
         if options["state"] == TOLD:
             kept.write(folder, judge.with_rows(host, told, histories, now_utc()))
@@ -138,3 +151,16 @@ class ActionModule(ActionBase):
             "reason": judge.reason(history),
             "findings": [f"{row['status']} {row['text']} ({row['id']})" for row in history["findings"]],
         }
+
+
+def rules_of(options: Mapping[str, Any]) -> choose.Settings:
+    """The settings of the sweep; AnsibleActionFail for hours that are none."""
+    asked = options["rules"]
+    try:
+        hours = choose.hours_of(str(asked["hours"]))
+    except ValueError as error:
+        raise AnsibleActionFail(
+            f"sweep_hours is {asked['hours']!r}, {error}. Correct it in the inventory or with -e. [sweep.hours]"
+        ) from error
+    seconds = (float(asked["idle_minutes"]) * 60, float(asked["interval_hours"]) * 3600)
+    return choose.Settings(int(asked["share_percent"]), int(asked["fleet"]), *seconds, hours)

@@ -8,7 +8,7 @@ another node: of two files that have it, the one with the later row counts.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,10 +33,12 @@ CARD = {
     "name": str, "place": str, "at": [str], "software": [str], "figures": NUMBERS, "counters": NUMBERS,
     "product": (PRODUCT, None), "now": (PRODUCT, None), OTHERS: ANY,
 }  # fmt: skip
+# While a node is under load: what it had before (sweep/load.py).
+LOAD = {"boot": str, "uptime": float, "cards": {str: str}, OTHERS: ANY}
 FINDING = {"id": str, "status": str, "text": str, "card": str}
 FORM = {
     "schema": {SCHEMA}, "host": NAME, "tried": str, "swept": str, "verdict": str, "idle_since": str,
-    "findings": [FINDING], "cards": {str: CARD}, OTHERS: ANY,
+    "findings": [FINDING], "cards": {str: CARD}, "chosen?": str, "load?": (LOAD, None), OTHERS: ANY,
 }  # fmt: skip
 History = dict[str, Any]
 
@@ -54,7 +56,7 @@ class Row(NamedTuple):
 def empty(host: str) -> History:
     return {
         "schema": SCHEMA, "host": host, "tried": "", "swept": "", "verdict": "", "idle_since": "", "findings": [],
-        "cards": {},
+        "cards": {}, "chosen": "", "load": None,
     }  # fmt: skip
 
 
@@ -75,7 +77,7 @@ def read(folder: str | Path, host: str, begins: bool = False) -> tuple[History, 
             if any(len(column) != len(card["at"]) for column in columns):
                 raise Damaged(str(path), f"cards.{key}", "its columns differ in length")
         # The file's name says whose it is, and where it is written again.
-        return {**found, "host": host} if found else empty(host), ""
+        return {**empty(host), **(found or {}), "host": host}, ""
     except Damaged as error:
         # A later version's file is whole.
         if begins and error.place != "schema":
@@ -92,15 +94,21 @@ def _begin_anew(path: Path, error: Damaged) -> str:
         return f"{error}, and it cannot be set aside ({why})"
 
 
-def read_all(folder: str | Path, begins: bool = False) -> tuple[dict[str, History], dict[str, str]]:
-    """The histories of all nodes that have one, and what could not be read, both by node."""
+def read_all(
+    folder: str | Path, begins: bool = False, part: Callable[[History], History] = lambda whole: whole
+) -> tuple[dict[str, History], dict[str, str]]:
+    """The histories of all nodes that have one, and what could not be read, both by node.
+
+    part  what is kept of each in memory, for thousands of cards
+    """
     found, problems = {}, {}
     try:
         names = sorted(path.stem for path in Path(folder, FOLDER).iterdir() if path.suffix == ".json")
     except FileNotFoundError:
         names = []
     for name in names:
-        found[name], problem = read(folder, name, begins)
+        whole, problem = read(folder, name, begins)
+        found[name] = part(whole)
         if problem:
             problems[name] = problem
     return found, problems

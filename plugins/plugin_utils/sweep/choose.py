@@ -22,6 +22,8 @@ COLUMNS = (64, 128, 512)
 HOURS = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
 # After a sweep that came to no end, a node is not tried again for a day, or for the interval if that is shorter.
 AGAIN_S = 86400.0
+# What was chosen and not tested, for whatever reason, is not chosen again in every run.
+NOT_BEGUN_S = 3600.0
 # Of a Slurm that has no LastBusyTime.
 NOT_TOLD = math.inf
 
@@ -144,8 +146,8 @@ def turns(
         why = _why_not(look, histories.get(name), rules, now)
         found[name] = Turn(0, why)
         due += [] if why else [name]
-    if due and not within(rules.hours, datetime.fromtimestamp(now).astimezone().hour):
-        text = "it is outside the hours {}-{} of sweep_hours".format(*rules.hours)
+    text = _outside(rules, now)
+    if text:
         return {**found, **dict.fromkeys(due, Turn(0, text))}
     if due and room < 1:
         text = f"as many nodes as sweep_share_percent allows are out of service for a sweep: {', '.join(out[:3])}"
@@ -153,19 +155,35 @@ def turns(
     return {**found, **{name: Turn(room, "") for name in due}}
 
 
+def still(look: Look, rules: Settings, now: float) -> str:
+    """Why a node that was chosen is not taken after all, "" if it is."""
+    return _not_idle(look, rules, now) or _outside(rules, now)
+
+
+def _outside(rules: Settings, now: float) -> str:
+    inside = within(rules.hours, datetime.fromtimestamp(now).astimezone().hour)
+    return "" if inside else "it is outside the hours {}-{} of sweep_hours".format(*rules.hours)
+
+
 def _why_not(look: Look, history: History | None, rules: Settings, now: float) -> str:
+    why = _not_idle(look, rules, now)
+    if why or history is None:
+        return why
+    waits = (
+        (rules.interval_s, history["swept"], "it was swept at {}"),
+        (min(rules.interval_s, AGAIN_S), history["tried"], "a sweep of {} came to no end"),
+        (min(rules.interval_s, NOT_BEGUN_S), history["chosen"], "it was chosen at {} and not tested"),
+    )
+    return next((text.format(stamp) for wait, stamp, text in waits if stamp and now - epoch(stamp) < wait), "")
+
+
+def _not_idle(look: Look, rules: Settings, now: float) -> str:
     if look.why:
         return look.why
     if rules.idle_s and look.since == NOT_TOLD:
         return "this Slurm does not tell since when a node is idle: set sweep_idle_minutes: 0"
     if rules.idle_s and look.since is not None and now - look.since < rules.idle_s:
         return f"it is idle for {_minutes(now - look.since)} of {_minutes(rules.idle_s)} minutes"
-    if history is None:
-        return ""
-    waits = ((rules.interval_s, history["swept"]), (min(rules.interval_s, AGAIN_S), history["tried"]))
-    for seconds, stamp in waits:
-        if stamp and now - epoch(stamp) < seconds:
-            return f"it was swept at {stamp}" if stamp == history["swept"] else f"a sweep of {stamp} came to no end"
     return ""
 
 

@@ -7,6 +7,7 @@ A FAIL keeps the node out of service. What could not be measured is UNKNOWN: the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.causes import first_finding
@@ -17,11 +18,12 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.accept.products imp
 from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept, trend
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import measure_words
 
+from . import load
 from .cards import CardNow, cards_now
 
-# Of the acceptance's findings, those that say nothing bad of the node: something was not measured.
 # What the host decides as well: its slot, processor and memory, which cards of one model need not have in common.
 HOSTS_TOO = {"h2d_gb_s", "d2h_gb_s", "h2d_remote_gb_s", "d2h_remote_gb_s", "p2p_gb_s", "link_gt_s"}
+# Of the acceptance's findings, those that say nothing bad of the node: something was not measured.
 DOUBT = ("accept.no_record", "accept.problem", "accept.unmeasured", "accept.device")
 # Of the whole node.
 NO_CARD = ""
@@ -35,12 +37,14 @@ class Told(NamedTuple):
 
     answer    of the burn-in; None if it gave none       expected  as for an acceptance: device, gpus
     report    of level deep, None if it gave none        troubles  what failed besides, in words
+    seen      its boot and cards after the load (tasks/look.yml)
     """
 
     answer: Answer | None
     expected: Mapping[str, Any]
     report: Mapping[str, Any] | None
     troubles: Sequence[str] = ()
+    seen: Mapping[str, Any] = MappingProxyType({})
 
 
 def finding(name: str, status: str, text: str, card: str = NO_CARD) -> dict[str, str]:
@@ -65,7 +69,8 @@ def with_rows(host: str, told: Told, histories: Mapping[str, kept.History], now:
 def judged(host: str, told: Told, histories: Mapping[str, kept.History], share: float, now: str) -> kept.History:
     """The node's history, which has this sweep's rows, with its verdict and findings. `share`: 0.1 for 10 %."""
     own, known = histories[host], {key: card for key, (_host, card) in kept.cards_of(histories).items()}
-    found = of_report(told.report) + [finding("sweep.failed", UNKNOWN, text) for text in told.troubles]
+    found = of_load(host, own, told) + of_report(told.report)
+    found += [finding("sweep.failed", UNKNOWN, text) for text in told.troubles]
     found += of_burn_in(host, told, share)
     cards, medians, rows = cards_of_answer(host, told, now), trend.fleet_medians(known.values()), dict(own["cards"])
     for card in cards:
@@ -75,7 +80,26 @@ def judged(host: str, told: Told, histories: Mapping[str, kept.History], share: 
         found += wrong + of_trend(card, rows[card.key], medians, share) + of_counters(card, rows[card.key])
     told_now = verdict(found)
     swept = now if told_now == FAIL or (cards and told_now != UNKNOWN) else own["swept"]
-    return {**own, "swept": swept, "verdict": told_now, "findings": found, "cards": rows}
+    return {**own, "swept": swept, "verdict": told_now, "findings": found, "cards": rows, "load": None}
+
+
+def left(host: str, history: kept.History, seen: Mapping[str, Any], now: str) -> kept.History:
+    """The history of a node that an earlier sweep has left: judged then, or by what its load has cost it."""
+    if history["verdict"] == FAIL and history["swept"] >= history["tried"]:
+        return history
+    found = of_load(host, history, Told(None, {}, None, (), seen))
+    ended = {**history, "load": None}
+    return {**ended, "swept": now, "verdict": FAIL, "findings": found} if found else {**ended, "verdict": ""}
+
+
+def of_load(host: str, history: kept.History, told: Told) -> list[dict[str, str]]:
+    """What the load has cost the node: a card or node that dies of it has measured nothing, and is bad."""
+    had, record = history["load"], (told.answer or {}).get("record")
+    if not had:
+        return []
+    loaded = isinstance(record, dict) and not record.get("problems")
+    found = load.cost(host, had, told.seen) + load.xids(had, told.report, loaded)
+    return [finding(name, status, text, card) for name, status, text, card in found]
 
 
 def cards_of_answer(host: str, told: Told, now: str) -> list[CardNow]:

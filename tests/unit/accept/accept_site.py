@@ -33,6 +33,9 @@ if sys.argv[1] == "port":
     answer = {{"port": 29500, "problem": ""}}
 elif sys.argv[1] == "node":
     answer = node["alone"]
+    # What the load does to the node.
+    for name, text in node.get("then", {{}}).items():
+        (folder / name).write_text(text)
 else:
     place = folder / "-".join(["meet", options["--address"], options["--port"], options["--round"]])
     place.mkdir(exist_ok=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,6 +22,14 @@ from slurm_stand_in import Slurm
 
 TAKEN = "gpuwright: planned work: sweep (gpuwright)"
 RULES = {"sweep_share_percent": 100, "sweep_idle_minutes": 0, "sweep_minutes": 1}
+# Answers for the node that the timeout names.
+SMI = """
+import json
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule(argument_spec={{"timeout": {{"type": "int"}}}})
+with open("{folder}/smi/" + str(module.params["timeout"])) as file:
+    module.exit_json(changed=False, **json.load(file))
+"""
 GPU = {"pci_id": "0000:3b:00.0", "name": "Tesla V100-PCIE-16GB"}
 
 
@@ -33,6 +42,18 @@ class SweepSite(AcceptSite):
         (folder / "trainer").symlink_to(REPOSITORY / "trainer")
         shutil.copy(REPOSITORY / "roles/sweep/tasks/main.yml", folder / "roles/sweep/tasks/main.yml")
         (folder / "library/workload_info.py").write_text(LOOK.format(folder=folder))
+        (folder / "library/nvidia_smi_info.py").write_text(SMI.format(folder=folder))
+        for name in ("boot", "smi"):
+            (folder / name).mkdir()
+        variables = folder / "roles/sweep/vars/main.yml"
+        real = "[/proc/sys/kernel/random/boot_id, /proc/uptime]"
+        assert real in variables.read_text()
+        made_up = f'["{folder}/boot/{{{{ inventory_hostname }}}}", /proc/uptime]'
+        variables.write_text(variables.read_text().replace(real, made_up))
+        released = {"msg": "RELEASED {{ inventory_hostname }}"}
+        self.site.tasks("operator_lock", [{"ansible.builtin.debug": released}], "release.yml")
+        broken = {"msg": "the bundle is damaged"}
+        self.site.tasks("bundle", [{"ansible.builtin.fail": broken, "when": "breaks | default('') == 'bundle'"}])
         content = "{{ __verified | combine({'time': now(utc=true).strftime('%Y-%m-%dT%H:%M:%SZ')}) | to_json }}"
         keep = {"content": content, "dest": f"{self.reports}/{{{{ inventory_hostname }}}}.json"}
         fails = {"that": "__verified.verdict == 'PASS'", "fail_msg": "the verification has failed"}
@@ -48,11 +69,22 @@ class SweepSite(AcceptSite):
         (self.folder / "busy.json").write_text(json.dumps(work))
 
     def gpu_node(self, name: str, bits: str = "aaaa", factor: float = 1.0, state: str = "idle", **more: Any) -> None:
-        """A node with one card; more: verdict of its verification, the reason of its drain, since when it is busy."""
-        self.node(name)
+        """A node with one card.
+
+        more: verdict of its verification, the reason of its drain, since when it is busy, and of itself under load the
+        `boot`, what nvidia-smi says (`smi`), and the role that `breaks`
+        """
+        number = 100 + len(self.nodes)
+        self.node(name, verify_nvidia_smi_timeout=number, breaks=more.pop("breaks", ""))
+        shown = {"reachable": True, "message": "1 GPU", "gpus": [{**GPU, "serial": f"S-{name}", "uuid": f"GPU-{name}"}]}
+        (self.folder / f"boot/{name}").write_text("first")
+        (self.folder / f"smi/{number}").write_text(json.dumps(shown))
+        changes = {f"boot/{name}": more.pop("boot", ""), f"smi/{number}": json.dumps(more.pop("smi", {}))}
+        then = {file: text for file, text in changes.items() if text not in ("", "{}")}
         products = {"of": "8192", "bits": {"fp32": bits}}
         told = {"driver": "580", "gpus": [{**GPU, "serial": f"S-{name}", "uuid": f"GPU-{name}"}]}
         self.nodes[name]["alone"] = answer(device(factor=factor, products=products), cards=told)
+        self.nodes[name]["then"] = then
         verdict = more.pop("verdict", "PASS")
         check = {"id": "gpu.heat", "status": verdict, "message": "91 C", "action": "Clean the fan."}
         report = {"schema": 1, "host": name, "verdict": verdict, "checks": [check], "readings": {}, "expectations": {}}
@@ -74,6 +106,9 @@ class SweepSite(AcceptSite):
             text=True,
             timeout=900,
         )
+
+    def released(self, output: str) -> set[str]:
+        return set(re.findall(r"RELEASED (\S+?)\W*$", output, re.MULTILINE))
 
     def history(self, name: str) -> dict[str, Any]:
         return json.loads((self.reports / f"history/{name}.json").read_text())

@@ -55,6 +55,14 @@ def test_a_damaged_history_costs_the_history_only_and_is_said(tmp_path: Path, da
     assert kept.read(tmp_path, "n1")[1] == ""
 
 
+def test_a_history_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    kept.write(tmp_path, kept.empty("n1"))
+    path = kept.path_of(tmp_path, "n1")
+    older = {key: value for key, value in json.loads(path.read_text()).items() if key not in ("chosen", "load")}
+    path.write_text(json.dumps(older))
+    assert kept.read(tmp_path, "n1") == (kept.empty("n1"), "")
+
+
 def test_the_history_of_a_later_version_is_not_touched(tmp_path: Path) -> None:
     kept.write(tmp_path, kept.empty("n1"))
     path = kept.path_of(tmp_path, "n1")

@@ -88,6 +88,21 @@ def test_a_node_is_swept_once_in_its_interval_and_tried_again_after_a_day() -> N
     assert turns({"n1": IDLE}, {"n1": history(swept="damaged", tried="")})["n1"].at_once == 4
 
 
+def test_what_was_chosen_and_not_tested_is_not_chosen_in_every_run() -> None:
+    chosen = history(chosen="2026-11-28T11:10:00Z")
+    assert "it was chosen at 2026-11-28T11:10:00Z and not tested" in turns({"n1": IDLE}, {"n1": chosen})["n1"].why
+    assert turns({"n1": IDLE}, {"n1": history(chosen=TODAY)})["n1"].at_once == 4, "an hour ago"
+    assert turns({"n1": IDLE}, {"n1": chosen}, interval=0)["n1"].at_once == 4
+
+
+def test_a_node_that_was_chosen_is_asked_again_before_it_is_taken() -> None:
+    hour = time.localtime(NOW).tm_hour
+    over = rules(hours=((hour + 1) % 24, (hour + 2) % 24 or 24))
+    assert choose.still(IDLE, rules(), NOW) == "" and "of sweep_hours" in choose.still(IDLE, over, NOW)
+    assert choose.still(choose.Look("", NOW - 60), rules(), NOW) == "it is idle for 1 of 30 minutes"
+    assert choose.still(slurm("mixed"), rules(), NOW) == "it is mixed"
+
+
 def test_what_a_sweep_has_found_bad_counts_for_the_share() -> None:
     bad = choose.Look("a sweep has found it bad (fan)", bad=True)
     looks = {"n1": IDLE, "n2": IDLE, "n3": bad}

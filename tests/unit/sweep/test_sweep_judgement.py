@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept
 from ansible_collections.gpuwright.node.plugins.plugin_utils.page.speed import measure_words
-from ansible_collections.gpuwright.node.plugins.plugin_utils.sweep import cards, judge
+from ansible_collections.gpuwright.node.plugins.plugin_utils.sweep import cards, judge, load
 from nodes_and_speeds import answer, device, look
 
 NOW = "2026-11-28T12:00:00Z"
@@ -33,9 +33,92 @@ def report(verdict: str = "PASS", **gpu: Any) -> dict[str, Any]:
 
 
 def judged(told: Any, histories: dict[str, Any] | None = None, host: str = "n1", **more: Any) -> dict[str, Any]:
-    whole = judge.Told(told, EXPECTED, more.get("report", report()), more.get("troubles", ()))
-    known = histories or {}
+    whole = judge.Told(told, EXPECTED, more.get("report", report()), more.get("troubles", ()), more.get("seen", seen()))
+    known = {name: {**one} for name, one in (histories or {}).items()}
+    if "had" in more:
+        known[host] = {**known.get(host, kept.empty(host)), "load": load.before(host, more["had"])}
     return judge.judged(host, whole, {**known, host: judge.with_rows(host, whole, known, NOW)}, 0.1, NOW)
+
+
+def card(place: str = "0000:3b:00.0", serial: Any = "S1", **more: Any) -> dict[str, Any]:
+    return {"pci_id": place, "serial": serial, "uuid": f"GPU-{serial}", "lost": False, **more}
+
+
+def seen(*gpus: dict[str, Any], boot: str = "b1", **smi: Any) -> dict[str, Any]:
+    told = {"reachable": True, "message": f"{len(gpus)} GPUs", "gpus": list(gpus), **smi}
+    return {"boot": boot, "uptime": "1000.52 8000.01\n", "smi": told}
+
+
+BOTH = (card(), card("0000:d8:00.0", "S2"))
+SILENT = {"reachable": False, "gpus": []}
+DIED = {"record": None, "problem": "the program ended with signal 6"}
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        (seen(BOTH[0]), "sweep.lost_card: 0000:d8:00.0 (S2): lost under load, the driver does not show it any more"),
+        (seen(BOTH[0], card("0000:d8:00.0", "unknown", lost=True)), "sweep.lost_card: 0000:d8:00.0 (S2): lost under"),
+        (
+            seen(message="the handle of GPU0000:D8:00.0 is unknown", **SILENT),
+            "sweep.lost_card: 0000:d8:00.0 (S2): lost",
+        ),
+        (seen(message="it hangs", **SILENT), "sweep.lost_card: nvidia-smi told of 2 cards before the load and of none"),
+        (seen(*BOTH, boot="b2"), "sweep.rebooted: rebooted under load"),
+        (seen(message="no driver", boot="b2", **SILENT), "sweep.rebooted: rebooted under load"),
+    ],
+)
+@pytest.mark.parametrize("told", [DIED, None], ids=["an answer", "none"])
+def test_a_card_or_node_that_dies_under_load_is_bad(after: dict[str, Any], reason: str, told: Any) -> None:
+    found = judged(told, had=seen(*BOTH), seen=after, report=None, troubles=["the verification failed"])
+    assert found["verdict"] == "FAIL" and judge.reason(found).startswith(reason) and found["load"] is None
+    left = judge.left("n1", {**kept.empty("n1"), "tried": NOW, "load": load.before("n1", seen(*BOTH))}, after, NOW)
+    assert left["verdict"] == "FAIL" and judge.reason(left).startswith(reason), "its controller was killed"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (seen(*BOTH), seen(*BOTH)),
+        (seen(*BOTH), seen(*reversed(BOTH))),
+        # It was lost before, which level deep says; nobody knew its cards before; no boot could be read.
+        (seen(BOTH[0], card("0000:d8:00.0", "S2", lost=True)), seen(BOTH[0])),
+        (seen(**SILENT), seen(*BOTH)),
+        (seen(*BOTH, boot=""), seen(*BOTH)),
+        ({}, {}),
+    ],
+)
+def test_a_load_that_has_cost_nothing_drains_nobody(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert judged(DIED, had=before, seen=after)["verdict"] == "UNKNOWN"
+    begun = {**kept.empty("n1"), "tried": NOW, "load": load.before("n1", before)}
+    assert judge.left("n1", begun, after, NOW) == {**begun, "load": None}
+    assert judge.left("n1", kept.empty("n1"), after, NOW) == kept.empty("n1"), "killed before the load began"
+
+
+def xid(code: Any, last_s: int = 1000, **more: Any) -> dict[str, Any]:
+    text = f"NVRM: Xid (PCI:0000:3b:00): {code}, pid=7, name=python, x"
+    return {"code": code, "pci_id": "0000:3b:00", "last_s": last_s, "first_s": 9, "count": 1, "text": text, **more}
+
+
+@pytest.mark.parametrize(
+    ("event", "told", "status"),
+    [
+        (xid(31), DIED, "FAIL"),
+        (xid(31), node(), "WARN"),
+        (xid(48), node(), "FAIL"),
+        # Before the load; what follows the end of any program; what an administrator has judged.
+        (xid(31, last_s=999), DIED, ""),
+        (xid(45), DIED, ""),
+        (xid("31"), DIED, ""),
+    ],
+)
+def test_an_xid_under_load_is_told_with_its_card(event: dict[str, Any], told: Any, status: str) -> None:
+    kernel_log = {"xids": [event, "damaged"]}
+    later = {**report(), "readings": {"kernel_log": kernel_log, "probe": {"kernel": {"boot_id": "b1"}}}}
+    found = judged(told, had=seen(card()), seen=seen(card()), report=later)
+    rows = [row for row in found["findings"] if row["id"] == "sweep.xid"]
+    assert [row["status"] for row in rows] == ([status] if status else [])
+    assert not rows or (rows[0]["card"] == "S1" and rows[0]["text"].startswith("0000:3b:00 (S1): Xid "))
 
 
 def fleet(count: int = 4, days: int = 1, **of: Any) -> dict[str, Any]:

@@ -39,6 +39,15 @@ def test_bad_nodes_stay_drained_all_others_are_returned_and_busy_ones_are_never_
     kept.write(
         site.reports, {**kept.empty("d1"), "tried": EARLIER, "swept": LATER, "verdict": "FAIL", "findings": [finding]}
     )
+    # Two die under their load, and one did so in a sweep whose controller was killed; so was that of another one.
+    site.gpu_node("e1", smi={"reachable": True, "message": "0 GPUs", "gpus": []})
+    site.gpu_node("e2", boot="second", smi={"reachable": False, "message": "no driver", "gpus": []})
+    site.gpu_node("e3", state="down+drain", reason=TAKEN)
+    had = {"boot": "before", "uptime": 10.0, "cards": {"0000:3b:00.0": "S-e3"}}
+    kept.write(site.reports, {**kept.empty("e3"), "tried": EARLIER, "load": had})
+    kept.write(site.reports, {**kept.empty("c3"), "tried": EARLIER, "load": {**had, "boot": "first", "cards": {}}})
+    # Its bundle is damaged: it is given back, and not taken in each run.
+    site.gpu_node("f1", breaks="bundle")
     # A job begins on it between the look and the drain; and somebody works on this one by ssh.
     site.gpu_node("c4")
     site.gpu_node("c5")
@@ -47,16 +56,36 @@ def test_bad_nodes_stay_drained_all_others_are_returned_and_busy_ones_are_never_
     done = site.sweep()
     assert done.returncode == 2, done.stdout
     text = told(done.stdout)
-    assert set(site.reasons()) == {"b1", "b2", "c2", "d1"}, done.stdout
+    bad = {"b1", "b2", "c2", "d1", "e1", "e2", "e3"}
+    assert set(site.reasons()) == bad, done.stdout
+    assert site.reasons()["e1"].startswith("gpuwright: sweep: sweep.lost_card: 0000:3b:00.0 (S-e1): lost under load")
+    for name in ("e2", "e3"):
+        assert site.reasons()[name].startswith("gpuwright: sweep: sweep.rebooted: rebooted under load"), name
+    assert site.history("e3")["verdict"] == "FAIL" and site.history("e3")["load"] is None
+    assert "the bundle is damaged" in text and site.history("f1")["tried"] == "" and site.history("f1")["chosen"]
+    # Whoever is not idle any more gets its lock back, too.
+    assert {"c3", "c4", "c5", "e3", "f1"} <= site.released(done.stdout)
     assert site.reasons()["b2"] == "gpuwright: sweep: gpu.heat: 91 C" and site.reasons()["c2"] == "bob: fan"
     assert site.reasons()["d1"] == "gpuwright: sweep: gpu.heat: 95 C"
     assert site.reasons()["b1"].startswith("gpuwright: sweep: accept.product: ") and "(bbbb, " in site.reasons()["b1"]
     assert "b3 could not be measured and was returned" in text and "[sweep.bad]" in text
-    assert "c1: not taken, it is allocated" in text and "c4 is not idle any more" in text
+    assert (
+        "c1: not taken, it is allocated" in text
+        and "c4 was not taken: it is not idle any more (on it: 7 of eve (RUNNING))" in text
+    )
     touched = {words[0].partition("=")[2] for words in site.slurm.updates()}
-    assert touched == {"a1", "a2", "a3", "b1", "b2", "b3", "c3", "c4", "d1"}
+    assert touched == {"a1", "a2", "a3", "b1", "b2", "b3", "c3", "c4", "d1", "e1", "e2", "e3", "f1"}
     # c3 was left by a run that was killed: returned, and not swept in the same run.
-    assert {host for host, what, _options in site.calls() if what == "node"} == {"a1", "a2", "a3", "b1", "b2", "b3"}
+    assert {host for host, what, _options in site.calls() if what == "node"} == {
+        "a1",
+        "a2",
+        "a3",
+        "b1",
+        "b2",
+        "b3",
+        "e1",
+        "e2",
+    }
     assert site.left() == [] and site.history("a1")["verdict"] == "PASS" and site.history("b1")["verdict"] == "FAIL"
     assert list(site.history("a1")["cards"]) == ["S-a1"]
     # The next run leaves the bad ones as they are, and takes nobody within the interval.
@@ -65,7 +94,26 @@ def test_bad_nodes_stay_drained_all_others_are_returned_and_busy_ones_are_never_
         site.slurm.node(name, "allocated")
     again = site.sweep()
     assert again.returncode == 0 and len(site.calls()) == calls, again.stdout
-    assert set(site.reasons()) == {"b1", "b2", "c2", "d1"} and "a sweep has found it bad" in told(again.stdout)
+    assert set(site.reasons()) == bad and "a sweep has found it bad" in told(again.stdout)
+    assert "f1: not taken, it was chosen at" in told(again.stdout)
+
+
+def test_no_page_and_no_return_keeps_a_host_and_idle_time_is_asked_before_each_batch(site: SweepSite) -> None:
+    site.gpu_node("a1")
+    # It works between the batches.
+    site.gpu_node("a2")
+    site.slurm.change(meanwhile=[["scontrol", "a1", {}], ["scontrol", "a2", {"busy": "2099-01-01T00:00:00"}]])
+    # Its return fails, as nobody answers who its cards are.
+    site.gpu_node("x1", state="idle+drain", reason=TAKEN)
+    (site.folder / "smi/102").unlink()
+    (site.reports / "index.html").mkdir(parents=True)
+    done = site.sweep(sweep_share_percent=67, sweep_idle_minutes=1)
+    assert done.returncode == 2 and site.reasons() == {"x1": TAKEN}, done.stdout
+    text = told(done.stdout)
+    assert "The pages of the fleet are not those of this sweep" in text and site.history("a1")["verdict"] == "PASS"
+    assert "a2 was not taken: it is idle for 0 of 1 minutes" in text and "Batch 2 of 2: a2" in text
+    assert site.released(done.stdout) == {"a1", "a2", "x1"}
+    assert [host for host, what, _options in site.calls() if what == "node"] == ["a1"]
 
 
 def test_check_mode_says_whose_turn_it_is_and_touches_nothing(site: SweepSite) -> None:

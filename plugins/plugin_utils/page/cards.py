@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.gpuwright.node.plugins.module_utils.doctor.metrics import STATUS_VALUE, text_of
@@ -34,6 +35,20 @@ class CardLine(NamedTuple):
     points: str
 
 
+def for_lines(history: kept.History) -> kept.History:
+    """What a line needs of a history. Tuples, since Python's collector goes through all lists again and again."""
+    cards = {
+        key: {
+            "name": card["name"],
+            "at": card["at"][-1:],
+            "software": tuple(card["software"]),
+            "figures": {measure: tuple(column) for measure, column in card["figures"].items()},
+        }
+        for key, card in history["cards"].items()
+    }
+    return {**history, "cards": cards}
+
+
 def card_lines(histories: Mapping[str, kept.History], files: Mapping[str, str], folder: str) -> list[CardLine]:
     """All cards, those that the last sweep has found bad first, then by how far they have dropped."""
     cards = kept.cards_of(histories)
@@ -57,16 +72,22 @@ def _line(key: str, host: str, page: str, card: Mapping[str, Any], drop: trend.D
         of = f"its first {drop.days} days" if drop.days else f"{drop.cards} cards"
         text += f", {100 * drop.below:.0f} % below {of}"
     model, below = shorten(card["name"], MODEL), drop.below if drop else 0.0
-    return CardLine(key, host, page, model, name, text, status, below, points(card["figures"].get(measure, [])))
+    return CardLine(key, host, page, model, name, text, status, below, points(card["figures"].get(measure, ())))
 
 
-def points(column: list[float | None]) -> str:
+def points(column: Sequence[float | None]) -> str:
     """The points of a line that begins at zero, since half of a speed must look like half."""
     values = [(place, value) for place, value in enumerate(column) if value is not None]
     most = max((value for _place, value in values), default=0.0) or 1.0
-    step = WIDTH / max(len(column) - 1, 1)
-    drawn = [f"{place * step:.0f},{HEIGHT - max(value, 0.0) / most * (HEIGHT - 1):.1f}" for place, value in values]
+    across = _across(len(column))
+    drawn = [f"{across[place]},{HEIGHT - max(value, 0.0) / most * (HEIGHT - 1):.1f}" for place, value in values]
     return " ".join(drawn if len(drawn) > 1 else [*drawn, *(one.replace("0,", "100,", 1) for one in drawn)])
+
+
+@functools.cache
+def _across(count: int) -> tuple[str, ...]:
+    """Where the points of so many sweeps are drawn, from left to right."""
+    return tuple(f"{place * WIDTH / max(count - 1, 1):.0f}" for place in range(count))
 
 
 def card_metrics(histories: Mapping[str, kept.History], lines: list[CardLine]) -> str:

@@ -25,7 +25,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.verdict.report impo
 )
 
 from ..history import kept
-from .cards import CardLine, card_lines, card_metrics
+from .cards import CardLine, card_lines, card_metrics, for_lines
 from .findings import Report
 from .fleet import HostRow, host_row, index_page
 from .host import host_page
@@ -106,8 +106,11 @@ def pages(folder: str | Path, names: Sequence[str], now: str) -> Iterator[tuple[
     """`(path below the folder, text)` of each host's page, and last the index; one report at a time is in memory."""
     files = page_files(names)
     rows: list[HostRow] = []
-    histories, problems = kept.read_all(folder)
+    histories, problems = kept.read_all(folder, part=for_lines)
     lines = card_lines(histories, files, HOSTS)
+    metrics = card_metrics(histories, lines)
+    # They need not be in memory beside the reports.
+    histories.clear()
     of_host: dict[str, list[CardLine]] = {}
     for line in lines:
         of_host.setdefault(line.host, []).append(line)
@@ -118,7 +121,7 @@ def pages(folder: str | Path, names: Sequence[str], now: str) -> Iterator[tuple[
         rows.append(host_row(name, path, report, before, problem))
     yield INDEX, index_page(rows, now, lines, list(problems.values()))
     if lines:
-        yield METRICS, card_metrics(histories, lines)
+        yield METRICS, metrics
 
 
 def write_pages(folder: str | Path, names: Sequence[str], now: str) -> None:

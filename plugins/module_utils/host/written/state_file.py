@@ -132,8 +132,19 @@ def _is_column(values: List[Any], form: Any) -> bool:
         return kinds <= {str} and _is("".join(values), str)
     if form != (float, None) or not kinds <= {int, float, type(None)}:
         return False
-    # Compared as they are: a whole number of 400 digits is no float.
-    return all(-MOST_NUMBER < value < MOST_NUMBER for value in filter(None, values))
+    try:
+        # A sum with something that is no number is none either, and compares with nothing.
+        return sum(map(abs, filter(None, values))) < MOST_NUMBER
+    except OverflowError:
+        # A whole number of 400 digits is no float.
+        return False
+
+
+def _are_columns(value: Mapping[str, Any], form: Any) -> bool:
+    """The same for a record that has nothing but columns."""
+    return all(isinstance(one, list) and _is_column(one, form) for one in value.values()) and _is_column(
+        list(value), str
+    )
 
 
 def _any_of(value: Any) -> Any:
@@ -146,6 +157,8 @@ def _any_of(value: Any) -> Any:
 def _wrong_record(value: Mapping[str, Any], form: Mapping[Any, Any], place: str, depth: int) -> Any:
     if str in form:
         forms = dict.fromkeys(value, form[str])
+        if isinstance(form[str], list) and len(form[str]) == 1 and _are_columns(value, form[str][0]):
+            return None
     else:
         forms = {name.rstrip("?"): one for name, one in form.items() if name != OTHERS}
         lacks = [name for name in form if name != OTHERS and not name.endswith("?") and name not in value]

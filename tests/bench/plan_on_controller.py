@@ -75,6 +75,8 @@ def as_module(folder: Path) -> Path:
         source = REPOSITORY / name
         shutil.copytree(source, root / name, ignore=ignored) if source.is_dir() else shutil.copy(source, root)
     shutil.move(root / "plugins/plugin_utils/plan", root / "plugins/module_utils/plan")
+    # The bulletins, which the plan reads, too.
+    shutil.copytree(root / "plugins/plugin_utils/software", root / "plugins/module_utils/software")
     (root / "plugins/action/gpu_plan.py").unlink()
     (root / "plugins/modules/gpu_plan.py").write_text(MODULE)
     for file in (root / "plugins").rglob("*.py"):

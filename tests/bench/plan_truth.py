@@ -142,6 +142,10 @@ def main() -> None:
                 score[tool][1] += 1
             table.append({**row, "gpuwright": ours, "uv": theirs, "detect": told, "marks": marks})
             print(row["card"], row["driver"], row["system"], ours, theirs, told, marks, flush=True)
+    if not (uv and detect):
+        # What was not asked would be on the page in place of what was answered.
+        print("Nothing was written: UV= names uv, and NVIDIA_DETECT= the script of Debian's package.", file=sys.stderr)
+        return
     write(table, score)
 
 

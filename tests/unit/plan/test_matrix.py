@@ -235,3 +235,12 @@ def test_every_release_plans_the_headers_and_a_compiler(release: dict[str, Any])
     python = ask(card, f"{release['id']} {release['version']}")["python"]
     family = MATRIX["os_families"][release["family"]]
     assert python["packages"] == [*family["pythons"][python["version"]]["packages"], *family["compiler"]]
+
+
+def test_a_doubt_about_a_release_names_no_single_system() -> None:
+    """It is said in a plan for any of them."""
+    rows = [*MATRIX["cudnn"], *MATRIX["nccl"], *MATRIX["drivers"].values(), *MATRIX["cuda"].values()]
+    rows += [*MATRIX["pytorch"].values(), *MATRIX["tensorflow"].values()]
+    doubts = [row["unverified"] for row in rows if not row["verified"]]
+    assert len(doubts) > 20
+    assert [text for text in doubts if re.search(r"\b(EL|RHEL|Debian|Ubuntu) ?[0-9]", text)] == []

@@ -12,6 +12,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import 
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu.platforms import PARTS
 from ansible_collections.gpuwright.node.plugins.module_utils.host.os_family import DEBIAN_FAMILY, REDHAT_FAMILY
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_version, major
+from ansible_collections.gpuwright.node.plugins.module_utils.host.written.state_file import ANY, OTHERS, Damaged, check
 
 from .clash import conflict
 from .input import find_release, installed_systems
@@ -31,6 +32,11 @@ SHAPE: tuple[tuple[tuple[str, ...], Any, str], ...] = (
     (("gpus",), list, "a list"),
     (("nvidia", "modules"), dict, "a record"),
 )
+# What scans of older releases lack, as forms of `state_file`.
+OWNER = {"package": str, "version": str, OTHERS: ANY}
+METAPACKAGE = {"name": str, "version": str, "brings": [str], OTHERS: ANY}
+KERNEL = {"installed?": [str], "owners?": ({str: (OWNER, None)}, None), "metapackages?": ([METAPACKAGE], None)}
+FORMS = {"kernel": {**KERNEL, OTHERS: ANY}, "nvidia": {"user_space?": (str, None), OTHERS: ANY}}
 CARD = ("pci_id", "device_id", "name")
 MODULE = ("version", "flavour")
 
@@ -72,6 +78,11 @@ def scanned_host(record: Any, name: str = "the scan") -> dict[str, Any]:
     for path, kind, words in SHAPE:
         if not isinstance(_at(host, path), kind):
             raise ValueError(f"{name}: {'.'.join(path)} is {_at(host, path)!r}, not {words}; {EXPECTED}")
+    for part, form in FORMS.items():
+        try:
+            check(host[part], form, f"{name}: {part}")
+        except Damaged as error:
+            raise ValueError(f"{error}; {EXPECTED}") from None
     for number, gpu in enumerate(host["gpus"]):
         wrong = [key for key in CARD if not isinstance(gpu, dict) or not isinstance(gpu.get(key), str)]
         if wrong:

@@ -204,3 +204,22 @@ def test_the_board_of_a_scanned_machine_is_planned_for():
     older = report()
     del older["readings"]["probe"]["platform"]
     assert "platform" not in scanned_host(older)
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "damaged", "words"),
+    [
+        ("kernel", "installed", 3, "kernel is damaged at installed: 3; expected a list"),
+        ("kernel", "installed", [10**399], r"kernel is damaged at installed\[0\]: 1000+\.\.; expected text"),
+        ("kernel", "owners", "x", "kernel is damaged at owners"),
+        ("kernel", "owners", {"4.18": {}}, "kernel is damaged at owners.4.18"),
+        ("kernel", "metapackages", [{"name": "x"}], r"kernel is damaged at metapackages\[0\]"),
+        ("kernel", "build", 10**399, "kernel is damaged at build: 1000"),
+        ("nvidia", "user_space", 580, "nvidia is damaged at user_space: 580; expected"),
+    ],
+)
+def test_a_part_of_another_form_is_said(part: str, key: str, damaged: Any, words: str) -> None:
+    probe = copy.deepcopy(report()["readings"]["probe"])
+    probe[part][key] = damaged
+    with pytest.raises(ValueError, match=f"^scan.json: {words}.*; expected what gpu-doctor --scan"):
+        scanned_host(probe, "scan.json")

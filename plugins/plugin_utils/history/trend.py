@@ -81,10 +81,10 @@ def fleet_medians(cards: Iterable[Card]) -> Medians:
     """(median, number of cards) of the last values, by model, software and measure, where there are enough."""
     values: dict[tuple[str, str, str], list[float]] = {}
     for card in cards:
-        for measure in card["figures"]:
-            value = last(card, measure)
-            if value is not None:
-                values.setdefault((card["name"], card["software"][-1], measure), []).append(value)
+        name, software = card["name"], card["software"][-1:]
+        for measure, column in card["figures"].items():
+            if column and column[-1] is not None:
+                values.setdefault((name, software[0], measure), []).append(float(column[-1]))
     return {key: (statistics.median(row), len(row)) for key, row in values.items() if len(row) >= LEAST_CARDS}
 
 
@@ -95,15 +95,17 @@ def part_below(value: float, usual: float) -> float:
 def worst(card: Card, medians: Medians) -> Drop | None:
     """The measure that has dropped most, against whichever is worse."""
     found: tuple[float, str, bool] | None = None
-    for measure in card["figures"]:
-        values = _alike(card, measure)
+    name, software = card["name"], card["software"]
+    uniform = software.count(software[-1]) == len(software) if software else True
+    for measure, column in card["figures"].items():
+        values = column if uniform and column and None not in column else _alike(card, measure)
         if not values:
             continue
         rows = []
         if len(values) > LEAST_DAYS:
             usual = _middle(values[: min(FIRST_ROWS, len(values) - 1)])
             rows.append((part_below(values[-1], usual), measure, False))
-        fleet = medians.get((card["name"], card["software"][-1], measure))
+        fleet = medians.get((name, software[-1], measure))
         if fleet:
             rows.append((part_below(values[-1], fleet[0]), measure, True))
         for row in rows:

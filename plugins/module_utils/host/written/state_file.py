@@ -56,9 +56,13 @@ def read_state(path: str, form: Any, most: int = MOST_BYTES, shown: str = "") ->
     except FileNotFoundError:
         return None
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
             raise Damaged(shown, "", "it is no regular file")
-        data = file.read(most + 1)
+        # Python would make room for all that it is asked for.
+        data = file.read(min(found.st_size, most) + 1)
+        if len(data) > found.st_size:
+            data += file.read(max(most - found.st_size, 0))
     if len(data) > most:
         raise Damaged(shown, "", f"it is longer than {most} bytes")
     return parsed(data, form, shown)
@@ -140,11 +144,14 @@ def _is_column(values: List[Any], form: Any) -> bool:
         return False
 
 
-def _are_columns(value: Mapping[str, Any], form: Any) -> bool:
-    """The same for a record that has nothing but columns."""
-    return all(isinstance(one, list) and _is_column(one, form) for one in value.values()) and _is_column(
-        list(value), str
-    )
+def _is_plain(value: Mapping[str, Any], form: Any) -> bool:
+    """The same for a record of texts or numbers, or of such columns."""
+    rows = list(value.values())
+    if isinstance(form, list):
+        right = len(form) == 1 and all(isinstance(one, list) and _is_column(one, form[0]) for one in rows)
+    else:
+        right = form is not ANY and _is_column(rows, form)
+    return right and _is_column(list(value), str)
 
 
 def _any_of(value: Any) -> Any:
@@ -156,9 +163,9 @@ def _any_of(value: Any) -> Any:
 
 def _wrong_record(value: Mapping[str, Any], form: Mapping[Any, Any], place: str, depth: int) -> Any:
     if str in form:
-        forms = dict.fromkeys(value, form[str])
-        if isinstance(form[str], list) and len(form[str]) == 1 and _are_columns(value, form[str][0]):
+        if _is_plain(value, form[str]):
             return None
+        forms = dict.fromkeys(value, form[str])
     else:
         forms = {name.rstrip("?"): one for name, one in form.items() if name != OTHERS}
         lacks = [name for name in form if name != OTHERS and not name.endswith("?") and name not in value]

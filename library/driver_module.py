@@ -85,17 +85,17 @@ def refusal(wanted: Wanted, found: Outcome) -> str:
     if find_program("dkms") is None:
         return (
             f"There is no {module} for kernel {names}, and DKMS, which could build it, is not installed. "
-            "[driver.unbuilt]\nThe node was not rebooted and still runs what it ran before.\n"
+            "[driver.unbuilt]\nThe node was not rebooted for it.\n"
             "Next: install the package that brings the module for that kernel, or dkms, and run this again."
         )
     return (
         f"The packages of the driver are installed, but DKMS has built no {module} for kernel {names}. "
-        "[driver.unbuilt]\nThe node was not rebooted and still runs what it ran before.\n"
+        "[driver.unbuilt]\nThe node was not rebooted for it.\n"
         f"dkms status: {found.dkms or 'nothing'}\n"
-        "Next: fix what the log names (headers, compiler, disk space), then on the node\n"
-        f"  dkms autoinstall -k {first}\n"
-        "and run this again. End of the log:\n"
-        f"{found.log or 'no make.log was written: see `dkms status` and /var/lib/dkms'}"
+        "Next: fix what DKMS names (headers, compiler, disk space), then on the node\n"
+        f"  sudo dkms autoinstall -k {first}\n"
+        "and run this again. What DKMS and the build's log say:\n"
+        f"{found.log or 'nothing: see `dkms status` and /var/lib/dkms'}"
     )
 
 

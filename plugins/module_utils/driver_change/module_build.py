@@ -6,7 +6,7 @@ The package manager's success proves nothing: a package's scriptlet hides a fail
 
 import os
 import shutil
-from typing import Callable, List, NamedTuple, Sequence
+from typing import Callable, Dict, List, NamedTuple, Sequence
 
 from ..host.files import below, exists, names_in, read_text
 from ..probe.kernel import Ask
@@ -16,6 +16,8 @@ DKMS = "/var/lib/dkms"
 SOURCES = "/usr/src"
 LOG = "make.log"
 LOG_LINES = 40
+# Of the builder's own words, which say why there is no log.
+WORD_LINES = 8
 # Runs a builder to its end, and gives back what it said.
 Run = Callable[[Sequence[str]], str]
 
@@ -37,7 +39,7 @@ class Outcome(NamedTuple):
     """What came of it: releases that have their module now and had not, releases that have none, and the evidence.
 
     dkms  what `dkms status` said before
-    log   the end of the newest build's log, or else the builder's own words; empty if nothing is unbuilt
+    log   the builder's own words, and the end of the log that this build has written; empty if nothing is unbuilt
     """
 
     built: List[str]
@@ -56,13 +58,14 @@ def build(root: str, wanted: Wanted, ask: Ask, run: Run, check: bool = False) ->
     name = _name(root, status, version, wanted.flavour)
     originals = os.path.join(below(root, DKMS), name, "original_module") if name else ""
     theirs = bool(originals) and os.path.lexists(originals)
+    earlier = _logs(root)
     words = [run(_command(root, kernel, name, version, status)) for kernel in missing]
     unbuilt = [kernel for kernel in missing if not _fits(ask, kernel, wanted)]
     if originals and not theirs:
         # DKMS keeps another version's file as if it were somebody else's, and would put it back one day.
         _remove(originals)
-    log = (_log(root) or "\n".join(words)).strip() if unbuilt else ""
-    return Outcome([k for k in missing if k not in unbuilt], unbuilt, status, "\n".join(log.splitlines()[-LOG_LINES:]))
+    said = _said(words, _new_log(_logs(root), earlier)) if unbuilt else ""
+    return Outcome([kernel for kernel in missing if kernel not in unbuilt], unbuilt, status, said)
 
 
 def _fits(ask: Ask, kernel: str, wanted: Wanted) -> bool:
@@ -105,15 +108,25 @@ def _remove(path: str) -> None:
         shutil.rmtree(path)
 
 
-def _log(root: str) -> str:
-    """The newest build's log. DKMS keeps one by version while it builds, and another by kernel afterwards."""
+def _logs(root: str) -> Dict[str, float]:
+    """When each log of a build was written. DKMS keeps one by version while it builds, and another by kernel."""
     modules = below(root, DKMS)
-    logs = [
-        os.path.join(folder, LOG)
+    return {
+        os.path.join(folder, LOG): os.path.getmtime(os.path.join(folder, LOG))
         for module in names_in(root, DKMS)
         if module.startswith("nvidia")
         for folder, _, files in os.walk(os.path.join(modules, module))
         if LOG in files
-    ]
-    newest = max(logs, key=os.path.getmtime, default="")
+    }
+
+
+def _new_log(now: Dict[str, float], before: Dict[str, float]) -> str:
+    """The log that was written since; "" where DKMS stopped before it wrote one, as without the kernel's headers."""
+    new = [path for path, written in now.items() if before.get(path) != written]
+    newest = max(new, key=lambda path: now[path], default="")
     return read_text("/", newest) or "" if newest else ""
+
+
+def _said(words: Sequence[str], log: str) -> str:
+    spoken = [line for line in "\n".join(words).splitlines() if line.strip()][-WORD_LINES:]
+    return "\n".join([*spoken, *log.strip().splitlines()[-LOG_LINES:]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -143,21 +142,36 @@ def test_the_other_flavour_is_not_taken_for_it(dkms: Dkms) -> None:
     assert built(dkms, OLD, flavour="proprietary").unbuilt == [OLD]
 
 
-def test_a_build_that_fails_is_told_with_the_end_of_its_newest_log(dkms: Dkms) -> None:
+def log_of(node: Dkms, place: str, end: str) -> Path:
+    log = node.root / "var/lib/dkms/nvidia" / place / "make.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("".join(f"line {number}\n" for number in range(99)) + end)
+    return log
+
+
+def test_a_build_that_fails_is_told_with_its_words_and_the_end_of_its_own_log(
+    dkms: Dkms, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dkms.fails.add(NEW)
-    for name, text, age in (("580.95.05/build", "the disk ate the headers\n", 0), ("570.1/log", "an older one\n", 900)):
-        log = dkms.root / "var/lib/dkms/nvidia" / name / "make.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("".join(f"line {n}\n" for n in range(99)) + text)
-        os.utime(log, (log.stat().st_mtime - age,) * 2)
+    log_of(dkms, "570.1/log", "an older one\n")
+    ran = dkms.run
+
+    def run(argv: Sequence[str]) -> str:
+        log_of(dkms, f"{DRIVER}/build", "the disk ate the headers\n")
+        return ran(argv)
+
+    monkeypatch.setattr(dkms, "run", run)
     found = built(dkms, NEW)
     assert found.unbuilt == [NEW] and found.built == []
-    assert found.log.endswith("the disk ate the headers") and len(found.log.splitlines()) == 40
+    assert found.log.startswith("Error! Bad return status") and found.log.endswith("the disk ate the headers")
+    assert len(found.log.splitlines()) == 41
 
 
-def test_without_a_log_the_builders_own_words_are_told(dkms: Dkms) -> None:
+def test_the_log_of_an_earlier_build_is_no_evidence(dkms: Dkms) -> None:
+    """Without the kernel's headers, DKMS stops before it writes one."""
     dkms.fails.add(NEW)
-    assert "Bad return status" in built(dkms, NEW).log
+    log_of(dkms, f"{DRIVER}/{OLD}/x86_64/log", "# exit code: 0\n")
+    assert built(dkms, NEW).log == "Error! Bad return status"
 
 
 def test_check_mode_says_what_is_missing_and_touches_nothing(dkms: Dkms) -> None:

@@ -35,6 +35,7 @@ WITHOUT_ID = {
     ("system_repository/redhat.yml", "Report what was wrong with {{ system_repository_id }}"),
     # The id is that of the cause.
     ("framework_pytorch/packages.yml", "Report what pip could not do"),
+    ("rollout/not_begun.yml", "End with what failed before the first change"),
     ("system_kernel/available.yml", "Stop before anything changes, since the package manager failed"),
     ("system_packages/debian.yml", "Report what apt could not do"),
     ("system_packages/redhat.yml", "Report what dnf could not do"),

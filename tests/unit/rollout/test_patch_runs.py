@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -139,6 +140,30 @@ def test_a_kernel_that_panics_leaves_the_old_one_verified_and_the_node_drained(p
     assert reached(done.stdout) == {"a1": ["kernel", "proven", "updates", "boot", "verify"]}
     assert table(done.stdout) == {"failed": "a1", "not reached": "a2"}
     assert log.read_text().split() == ["drain", "a1"]
+
+
+def test_a_trial_whose_reboot_was_refused_waits_for_no_later_boot(patches: Patches, tmp_path: Path) -> None:
+    """Somebody works there when the reboot is due; weeks later, a power cut must start the kernel that works."""
+    asked, editor = tmp_path / "asked", tmp_path / "editor"
+    editor.write_text(f'#!/bin/sh\necho "$*" >> {asked}\n')
+    editor.chmod(0o755)
+    own = tmp_path / "roles/patch/vars/main.yml"
+    own.write_text(
+        own.read_text().replace("/usr/bin/grub-editenv", str(editor)).replace("/usr/bin/grub2-editenv", str(editor))
+    )
+    for name in ("a1", "a2"):
+        path = patches.folder / "nodes" / f"{name}.json"
+        node = json.loads(path.read_text())
+        node["kernel"]["boot_id"] = "1"
+        path.write_text(json.dumps(node))
+    patches.fault("a1", "refused")
+    chosen = remember(patch_boot="{{ fault | default('') == 'refused' and '1' or 'an earlier one' }}")
+    patches.site.tasks("patch", [chosen, {"ansible.builtin.fail": {"msg": "busy [node.busy]"}}], "boot.yml")
+    assert patches.play("patch", "-l", "a1").returncode == 2
+    assert asked.read_text().split() == ["-", "unset", "next_entry"]
+    # A boot has used the choice up: nothing is left to forget.
+    assert patches.play("patch", "-l", "a2").returncode == 2
+    assert len(asked.read_text().splitlines()) == 1
 
 
 def test_a_kernel_that_came_up_and_does_not_pass_is_left_again(patches: Patches) -> None:

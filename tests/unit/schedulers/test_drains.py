@@ -78,6 +78,29 @@ def test_a_failed_node_is_drained_with_check_and_action_and_returned_by_a_pass(s
     assert site.slurm.drained() == [] and site.ok() == ""
 
 
+@pytest.mark.parametrize(
+    ("before", "meanwhile"),
+    [
+        # A person was faster, with a reason of their own.
+        ({"Comment": XID}, {"state": "idle+drain", "reason": "bad fan"}),
+        # A playbook has taken over the drain, for planned work.
+        ({"state": "idle+drain", "reason": XID_REASON}, {"reason": "gpuwright: planned work: upgrade (root)"}),
+        # It fails again.
+        ({"state": "idle+drain", "reason": XID_REASON}, {"Comment": XID}),
+        ({"Comment": XID}, {"Comment": PASS}),
+    ],
+    ids=["a person's drain", "planned work", "a new failure", "a new pass"],
+)
+def test_what_has_changed_since_it_was_read_is_left_to_the_next_run(
+    site: Site, before: dict[str, Any], meanwhile: dict[str, Any]
+) -> None:
+    site.nodes(3)
+    site.slurm.node("n01", **{"Comment": PASS, "since": time.time(), **before})
+    site.slurm.change(meanwhile=[["sinfo", "n01", meanwhile]])
+    assert site.ok() == "n01: it has changed meanwhile, so the next run decides on it\n"
+    assert site.slurm.updates() == [] and site.slurm.get("n01").items() >= meanwhile.items()
+
+
 def test_a_warning_does_not_drain_and_returns(site: Site) -> None:
     site.nodes(3)
     site.slurm.node("n00", "idle+drain", XID_REASON, Comment="gpuwright WARN 1a2b3c4d", since=time.time())

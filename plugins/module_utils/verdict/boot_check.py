@@ -16,7 +16,7 @@ from ..host.files import read_text as read_file
 from .check import FAIL, UNKNOWN
 from .evidence import LARGEST
 from .expectations import EXPECTATIONS_PATH
-from .report import PASSING, now_utc, printable, read_json, write_text
+from .report import PASSING, now_utc, printable, read_json, write_json
 
 RECORD_PATH = "/var/lib/gpuwright/boot-check.json"
 # The role system_monitor writes this unit and removes it.
@@ -70,8 +70,8 @@ def keep_record(report: Mapping[str, Any], level: str, holds_s: float, root: str
     """Replace boot-check.json; if that fails, the old one is removed, since it is no longer true."""
     path = below(root, RECORD_PATH)
     try:
-        # On one line: the encoder for people is ten times slower, and this one is written every five minutes.
-        write_text(path, json.dumps(make_record(report, level, holds_s, root), sort_keys=True) + "\n")
+        # A line for each value: deploy/gate/gpuwright-verdict reads it by its lines, without a reader of JSON.
+        write_json(path, make_record(report, level, holds_s, root))
     except (OSError, ValueError):
         forget_record(root)
         raise

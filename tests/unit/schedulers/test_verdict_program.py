@@ -48,6 +48,21 @@ def ask(tmp_path: Path):
     return asked
 
 
+def test_it_reads_what_a_recorded_check_writes(ask, tmp_path: Path) -> None:
+    """The file itself, by gpu-doctor's own writer: its form is a contract."""
+    for path in (boot_check.BOOT_ID_PATH, boot_check.UPTIME_PATH):
+        copy = tmp_path / path.lstrip("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(Path(path).read_text())
+    (tmp_path / boot_check.RECORD_PATH.lstrip("/")).parent.mkdir(parents=True)
+    checks = [check("kernel.xid", "FAIL", "Run: reboot")]
+    for verdict, expected in (("PASS", (0, "PASS")), ("FAIL", (1, "FAIL kernel.xid: Run: reboot"))):
+        report = {"host": "n1", "time": "2026-01-05T10:40:00Z", "verdict": verdict, "expectations": {}}
+        found = checks if verdict == "FAIL" else []
+        boot_check.keep_record({**report, "checks": found}, "quick", HOLDS_S, str(tmp_path))
+        assert ask((tmp_path / boot_check.RECORD_PATH.lstrip("/")).read_text()) == expected
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

@@ -185,7 +185,7 @@ def test_a_record_that_cannot_be_written_takes_the_old_one_with_it(host, monkeyp
     def full(path, text):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(boot_check, "write_text", full)
+    monkeypatch.setattr(boot_check, "write_json", full)
     with pytest.raises(OSError, match="No space"):
         boot_check.keep_record(report(), "quick", 900, host.root)
     assert not boot_check.gate(host.root)[0]

@@ -405,5 +405,5 @@ PLATFORMS = (
 DRIVER_PARTS = {
     "versioned": ("*nvidia*", "cuda-drivers*", "libcuda1*", "libcudadebugger1*", "libnvcuvid1*", "libnvfbc1*", "libnvoptix1*", "libnvsdm*", "libXNVCtrl*", "libxnvctrl*"),
     "apart": ("nvlsm*",),
-    "foreign": ("*nvidia-container*", "linux-nvidia*", "linux-image-*nvidia*", "linux-headers-*nvidia*", "linux-modules-[a-mo-z0-9]*nvidia*", "linux-tools-*nvidia*", "linux-cloud-tools-*nvidia*", "linux-buildinfo-*nvidia*", "linux-lib-rust-*nvidia*", "linux-firmware-nvidia*", "firmware-nvidia-graphics*", "nvidia-gpu-firmware*"),
+    "foreign": ("*nvidia-container*", "linux-nvidia*", "linux-image-*nvidia*", "linux-headers-*nvidia*", "linux-modules-[a-mo-z0-9]*nvidia*", "linux-modules-nvidia-fs*", "linux-tools-*nvidia*", "linux-cloud-tools-*nvidia*", "linux-buildinfo-*nvidia*", "linux-lib-rust-*nvidia*", "linux-firmware-nvidia*", "firmware-nvidia-graphics*", "nvidia-gpu-firmware*"),
 }

@@ -31,9 +31,9 @@ NO_ANSWER = "Look for the adapter: dmesg | grep -iE 'mlx|infiniband' ; a reset o
 NODES = "Load the modules that make the nodes: modprobe -a ib_uverbs ; udevadm trigger ; then ls -l /dev/infiniband"
 
 
-def ports_of(readings: Evidence, name: str) -> Tuple[List[Evidence], List[str]]:
+def ports_of(readings: Evidence, *path: str) -> Tuple[List[Evidence], List[str]]:
     """The ports that answered, and why the others did not, each with its name."""
-    found = readings.each(name)
+    found = readings.each(*path)
     silent = [port for port in found if isinstance(port.value, dict) and "unreadable" in port.value]
     return [port for port in found if port not in silent], [str(port.value["unreadable"]) for port in silent]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the host has the processors, memory, disks and network links that it was bought with."""
 
-from typing import Dict, Tuple
+from typing import Dict, List, Tuple
 
 from ...verdict.by_hand import MACHINE, Hand
 from ...verdict.check import (
@@ -21,6 +21,7 @@ from ...verdict.evidence import (
 from ...verdict.reader import Reader
 from ...verdict.reading_sources import by_hand
 from ..gpu.each_card import Limit
+from .infiniband import ports_of
 from .parts_reading import read_parts
 from .system import in_container
 
@@ -48,11 +49,20 @@ def near(found_mib: float, wanted_gib: float) -> bool:
 def least(readings: Evidence, wishes: Dict[str, int], name: str) -> Tuple[float, bool]:
     """(what there is, whether that is enough) of disks in number and total size, and of links by speed.
 
-    Of the ports for RDMA, as many as are expected must have the expected speed; of Ethernet, one link.
+    Of the ports for RDMA, as many as are expected must have the expected speed; of Ethernet, one link. `Unreadable` if
+    it is not enough without a port or link that does not answer.
     """
-    kind, unit = LEAST[name]
-    amounts = sorted((part.amount(unit) if unit else 1 for part in readings.each("parts", kind)), reverse=True)
-    wanted = wishes[name]
+    parts, silent = ports_of(readings, "parts", LEAST[name][0])
+    found, enough = _least(parts, wishes, name)
+    if silent and not enough:
+        raise Unreadable("; ".join(silent), f"readings.parts.{LEAST[name][0]}")
+    return found, enough
+
+
+def _least(parts: List[Evidence], wishes: Dict[str, int], name: str) -> Tuple[float, bool]:
+    """The same of the parts that answered."""
+    unit, wanted = LEAST[name][1], wishes[name]
+    amounts = sorted((part.amount(unit) if unit else 1 for part in parts), reverse=True)
     if not unit:
         return len(amounts), len(amounts) >= wanted
     if name == "disk_gb":

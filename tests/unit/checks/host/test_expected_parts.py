@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 
-from gpuwright.checks.host import parts_reading
+import pytest
+from gpuwright.checks.host import parts_reading, size
 from gpuwright.checks.host.parts_reading import read_parts
+from gpuwright.verdict.check import FAIL, PASS, UNKNOWN
+from gpuwright.verdict.evidence import Evidence, Unreadable
 from host_tree import HostTree
 
 DISKS = {
@@ -69,7 +72,56 @@ def test_an_adapter_that_hangs_costs_three_seconds_and_the_rest_is_read(tmp_path
     monkeypatch.setattr(parts_reading, "ETHERNET_SECONDS", 0.3)
     found = read_parts(host.root)
     assert len(found["disks"]) == 3 and len(found["rdma"]) == 1
-    assert found["ethernet"] == {"unreadable": "/sys/class/net: eno2 did not answer within 0.3 s"}
+    assert [link["name"] for link in found["ethernet"] if "gbits" in link] == ["eno1", "ens1f0"]
+    assert silent(found["ethernet"]) == {"eno2": "eno2 does not answer within 0.3 s"}
+
+
+def silent(parts: list[dict]) -> dict[str, str]:
+    return {part["name"]: part["unreadable"] for part in parts if "unreadable" in part}
+
+
+@pytest.mark.parametrize("file", ["state", "rate"])
+def test_a_port_or_link_that_says_nothing_is_named(tmp_path, file):
+    """An error of its driver, which leaves a file unreadable; a link that is down has no speed either."""
+    host = HostTree(tmp_path)
+    server(host)
+    port = "/sys/class/infiniband/mlx5_0/ports/1"
+    host.put(f"{port}/{file}", "")
+    host.put("/sys/class/net/ens1f0/speed", "")
+    host.put("/sys/class/net/ens1f0/operstate", "up\n")
+    host.put("/sys/class/net/eno2/speed", "")
+    host.put("/sys/class/net/eno2/operstate", "down\n")
+    found = read_parts(host.root)
+    assert silent(found["rdma"]) == {"mlx5_0 port 1": "mlx5_0 port 1 does not say its state and rate"}
+    assert silent(found["ethernet"]) == {"ens1f0": "ens1f0 is up and does not say its speed"}
+
+
+@pytest.mark.parametrize(
+    ("wishes", "status"),
+    [
+        ({"rdma_ports": 1}, PASS),
+        ({"rdma_gbits": 400, "ethernet_gbits": 10}, PASS),
+        ({"rdma_ports": 2}, UNKNOWN),
+        ({"rdma_ports": 2, "rdma_gbits": 400}, UNKNOWN),
+        ({"ethernet_gbits": 100}, UNKNOWN),
+        ({"disk_count": 4}, FAIL),
+    ],
+)
+def test_what_does_not_answer_may_be_what_is_missing(tmp_path, monkeypatch, wishes, status):
+    host = HostTree(tmp_path)
+    server(host)
+    silent_ports = [{"name": "mlx5_0 port 1", "unreadable": "mlx5_0 port 1 does not answer within 3 s"}]
+    answers = [{"name": "mlx5_1 port 1", "state": "ACTIVE", "rate": "400 Gb/sec (4X NDR)"}]
+    monkeypatch.setattr(parts_reading, "read_infiniband", lambda root: silent_ports + answers)
+    host.put("/sys/class/net/ens1f0/speed", "")
+    host.put("/sys/class/net/ens1f0/operstate", "up\n")
+    parts = Evidence({"parts": read_parts(host.root), "probe": {"virtualization": "none"}}, "readings")
+    monkeypatch.setattr(size, "in_container", lambda readings: "")
+    try:
+        found = size.size(parts, Evidence({"host": wishes}, "expectations")).status
+    except Unreadable:
+        found = UNKNOWN
+    assert found == status
 
 
 def test_a_host_that_shows_no_disks_has_its_links_judged(tmp_path):

@@ -8,7 +8,7 @@ that has reached its maximum stays there, whatever happens.
 
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ..host.files import names_in, read_int
+from ..host.files import names_in, read_text, to_int
 from ..host.in_child import examine_at_once
 from ..host.written.state_file import check
 from ..verdict.boot_check import read_moment
@@ -22,6 +22,8 @@ SCHEMA = 1
 HOUR_S = 3600.0
 FORM = {"schema": {SCHEMA}, "boot_id": str, "ports": {str: [[float, {str: int}]]}}
 FOLDERS = ("counters", "hw_counters")
+# What the kernel shows in place of the counters of a driver without any, as those of iWARP (core/sysfs.c).
+NOT_COUNTED = "N/A (no PMA)"
 
 
 class Counter(NamedTuple):
@@ -64,7 +66,8 @@ def read_link_errors(root: str) -> Any:
     """`[{name, since_s, rises: [{counter, rise}], full, counters}]` of each port; null if there is no adapter. OSError.
 
     since_s    how long ago the port was looked at before; 0, and no rises, where nothing is known of before
-    full       names of the counters that have stopped at their maximum       counters  {name: value}
+    full       names of the counters that have stopped at their maximum
+    counters   {name: value}, empty where the driver has none
 
     A port that does not answer, as that of an adapter that hangs, is `{name, unreadable}`.
     """
@@ -128,10 +131,13 @@ def compared(before: List[Sample], now: Sample) -> Tuple[float, Dict[str, int], 
 
 
 def _counters(root: str, adapter: str, number: str) -> Dict[str, int]:
-    """The counters that a port has, by name."""
+    """The counters that a port has, by name; none if its driver has none. OSError if none can be read."""
     port = f"{INFINIBAND}/{adapter}/ports/{number}"
     there = {name: f"{port}/{folder}/{name}" for folder in FOLDERS for name in names_in(root, f"{port}/{folder}")}
-    values = {name: read_int(root, there[name]) for name in COUNTERS if name in there}
+    texts = {name: read_text(root, there[name]) for name in COUNTERS if name in there}
+    values = {name: to_int(text) for name, text in texts.items()}
+    if texts and set(values.values()) == {None} and set(texts.values()) != {NOT_COUNTED}:
+        raise OSError(f"{adapter} port {number}: none of {len(texts)} error counters can be read")
     return {name: one for name, one in values.items() if one is not None}
 
 

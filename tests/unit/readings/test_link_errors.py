@@ -190,8 +190,8 @@ def test_an_adapter_that_hangs_costs_three_seconds_and_the_others_are_read(host:
 
         return slow
 
-    for module in (link_errors, links):
-        monkeypatch.setattr(module, "read_int", hangs(module.read_int))
+    monkeypatch.setattr(link_errors, "read_text", hangs(link_errors.read_text))
+    monkeypatch.setattr(links, "read_int", hangs(links.read_int))
     monkeypatch.setattr(links, "SECONDS_OF_PORT", 0.5)
     monkeypatch.setattr(link_errors, "SECONDS_OF_PORT", 0.5)
     for read, key in ((read_link_errors, "counters"), (links.read_infiniband, "state")):
@@ -211,3 +211,28 @@ def test_what_is_known_of_a_port_outlives_its_silence(host: HostTree) -> None:
     moment = {"boot_id": "a", "uptime_s": 5000.0}
     keep_link_errors({"link_errors": [links.silent_port("mlx5_0 port 1", None)], "moment": moment}, host.root)
     assert look(host, 5100.0, symbol_error=9)[0]["rises"] == {"symbol_error": 4}
+
+
+@needs_root
+@pytest.mark.parametrize("said", ["", "N/A"])
+def test_counters_of_which_none_can_be_read_are_no_quiet_ones(host: HostTree, said: str) -> None:
+    """A driver's error (EIO) leaves the files empty."""
+    look(host, 100.0, symbol_error=5)
+    host.put(f"{PORT}/counters/symbol_error", said)
+    host.put(f"{PORT}/counters/link_downed", "N/A (no PMA)\n")
+    host.put(f"{PORT}/hw_counters/lifespan", "10\n")
+    [found] = read_link_errors(host.root)
+    assert found == {"name": "mlx5_0 port 1", "unreadable": "mlx5_0 port 1: none of 2 error counters can be read"}
+    # What was known before stays.
+    keep_link_errors({"link_errors": [found], "moment": read_moment(host.root)}, host.root)
+    assert kept(host) == [100.0]
+    assert look(host, 400.0, symbol_error=9)[0]["rises"] == {"symbol_error": 4}
+
+
+@pytest.mark.parametrize("files", [{}, {"link_downed": "N/A (no PMA)"}, {"port_xmit_data": "7"}])
+def test_a_driver_that_counts_no_errors_has_none(host: HostTree, files: dict[str, str]) -> None:
+    """As of iWARP, for which the kernel has the files all the same."""
+    host.put(f"{PORT}/state", "4: ACTIVE\n")
+    look(host, 100.0, recorded=False, **files)
+    [found] = read_link_errors(host.root)
+    assert found["counters"] == {} and found["rises"] == [] and found["full"] == []

@@ -24,9 +24,14 @@ def port(**changes: object) -> list[dict]:
     return [{**healthy_node.OTHER_NODES["host.infiniband"][PORTS][0], **changes}]
 
 
+QUIET = healthy_node.OTHER_NODES["host.infiniband_errors"][("link_errors",)][0]
+UNCOUNTED = {**QUIET, "name": "mlx5_1 port 1", "rises": [], "counters": {}}
+
+
 def rising(since_s: float, *full: str, **rises: object) -> Changes:
     told = [{"counter": counter, "rise": rise} for counter, rise in rises.items()]
-    return {("link_errors",): [{"name": "mlx5_0 port 1", "since_s": since_s, "rises": told, "full": [*full]}]}
+    counters = {"symbol_error": 240, **{name: 1 for name in rises}}
+    return {("link_errors",): [{**QUIET, "since_s": since_s, "rises": told, "full": [*full], "counters": counters}]}
 
 
 def hangs(reading: str, **changes: object) -> Changes:
@@ -215,6 +220,14 @@ ROWS: list[tuple[str, Changes, dict[str, object], str, str]] = [
         "mlx5_1 port 1 does not answer within 3 s; mlx5_0 port 1: VL15_dropped has stopped",
     ),
     ("host.infiniband_errors", {("link_errors",): []}, {}, UNKNOWN, "show no port"),
+    ("host.infiniband_errors", {("link_errors",): [UNCOUNTED]}, {}, SKIP, "drivers of 1 ports have no error counters"),
+    (
+        "host.infiniband_errors",
+        {("link_errors",): [QUIET, UNCOUNTED]},
+        {},
+        PASS,
+        "of 1 ports do not rise, or slowly; the drivers of 1 ports have none",
+    ),
     ("host.infiniband_errors", rising(300.0, symbol_error=None), {}, UNKNOWN, "rises[0].rise is not a number"),
     ("host.disks", {(*DISK, "state"): "dead"}, {}, FAIL, "the kernel reports nvme0n1 as dead"),
     ("host.disks", {(*DISK, "health"): health(passed=False)}, {}, FAIL, "nvme0n1 reports that it is failing"),

@@ -63,10 +63,11 @@ Ports = Dict[str, List[Sample]]
 
 
 def read_link_errors(root: str) -> Any:
-    """`[{name, since_s, rises: [{counter, rise}], full, counters}]` of each port; null if there is no adapter. OSError.
+    """`[{name, since_s, rises: [{counter, rise}], full, layer, counters}]` of each port; null without an adapter. OSError.
 
     since_s    how long ago the port was looked at before; 0, and no rises, where nothing is known of before
     full       names of the counters that have stopped at their maximum
+    layer      "InfiniBand" or "Ethernet", null if unknown
     counters   {name: value}, empty where the driver has none
 
     A port that does not answer, as that of an adapter that hangs, is `{name, unreadable}`.
@@ -79,16 +80,17 @@ def read_link_errors(root: str) -> Any:
         raise OSError("this boot's id or uptime cannot be read")
     before, found = _read_samples(root, boot_id, uptime_s), []
     ports = port_names(root)
-    answers = examine_at_once(lambda port: attempt(_counters, root, *port), ports, SECONDS_OF_PORT)
+    answers = examine_at_once(lambda port: attempt(_look_at_port, root, *port), ports, SECONDS_OF_PORT)
     for at, (adapter, number) in enumerate(ports):
-        counters = answers[at]
+        answer = answers[at]
         name = f"{adapter} port {number}"
-        if counters is None or "unreadable" in counters:
-            found.append(silent_port(name, counters))
+        if answer is None or "unreadable" in answer:
+            found.append(silent_port(name, answer))
             continue
+        counters = answer["counters"]
         since, rises, _kept = compared(before.get(name, []), Sample(uptime_s, counters))
         told = [{"counter": counter, "rise": rises[counter]} for counter in sorted(rises)]
-        found.append({"name": name, "since_s": since, "rises": told, "full": full(counters), "counters": counters})
+        found.append(dict(answer, name=name, since_s=since, rises=told, full=full(counters)))
     return found
 
 
@@ -128,6 +130,12 @@ def compared(before: List[Sample], now: Sample) -> Tuple[float, Dict[str, int], 
     rises = {name: now.counters[name] - oldest.counters[name] for name in set(oldest.counters) & set(now.counters)}
     kept = [before[-1], now] if now.uptime_s - before[-1].uptime_s >= HOUR_S else before
     return now.uptime_s - oldest.uptime_s, rises, kept
+
+
+def _look_at_port(root: str, adapter: str, number: str) -> Dict[str, Any]:
+    """Its link layer and its counters; OSError."""
+    layer = read_text(root, f"{INFINIBAND}/{adapter}/ports/{number}/link_layer")
+    return {"layer": layer, "counters": _counters(root, adapter, number)}
 
 
 def _counters(root: str, adapter: str, number: str) -> Dict[str, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuwright.checks.host.infiniband import reset
+from gpuwright.checks.host.infiniband import NO_ANSWER, reset
 from gpuwright.readings import link_errors, links
 from gpuwright.readings.link_errors import PATH, Sample, compared, keep_link_errors, read_link_errors
 from gpuwright.verdict.boot_check import read_moment
@@ -169,9 +169,29 @@ def test_a_full_counter_stays_full_until_it_is_reset(host: HostTree) -> None:
 
 
 def test_the_command_that_resets_names_adapter_and_port() -> None:
-    line = pasteable(reset(["mlx5_0 port 1", "ib x; port 2"]))
+    line = pasteable(reset([("mlx5_0 port 1", "InfiniBand"), ("ib x; port 2", "")]))
     first, second = "perfquery -R -C mlx5_0 -P 1", "perfquery -R -C 'ib x;' -P 2"
     assert line.startswith(f"Run: sudo {first} ; sudo {second} # From then on")
+
+
+def test_no_command_is_named_that_cannot_work_on_ethernet() -> None:
+    """perfquery asks by packets of InfiniBand's management, which a port for RoCE does not have."""
+    words = "a reload of the driver of mlx5_1, mlx5_2 or a reboot begins their counters anew"
+    ethernet = [("mlx5_1 port 1", "Ethernet"), ("mlx5_2 port 1", "Ethernet")]
+    line = pasteable(reset(ethernet))
+    assert words in line.lower() and "perfquery" not in line and not line.startswith("Run: ")
+    line = pasteable(reset([*ethernet, ("mlx5_0 port 1", "InfiniBand")]))
+    assert line.startswith("Run: sudo perfquery -R -C mlx5_0 -P 1 # From then on") and words in line.lower()
+
+
+def test_the_layer_of_a_port_is_read(host: HostTree) -> None:
+    host.put(f"{PORT}/link_layer", "Ethernet\n")
+    look(host, 100.0, recorded=False, symbol_error=5)
+    assert read_link_errors(host.root)[0]["layer"] == "Ethernet"
+
+
+def test_a_log_that_root_alone_may_read_is_asked_by_sudo() -> None:
+    assert "sudo dmesg |" in NO_ANSWER
 
 
 def test_an_adapter_that_hangs_costs_three_seconds_and_the_others_are_read(host: HostTree, monkeypatch) -> None:

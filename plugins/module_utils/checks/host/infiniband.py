@@ -27,7 +27,9 @@ from ...verdict.reading_sources import by_hand
 
 FLAPS = 5
 MOST_SHOWN = 3
-NO_ANSWER = "Look for the adapter: dmesg | grep -iE 'mlx|infiniband' ; a reset of it or a reboot brings it back"
+# The word of the kernel for the link layer of RoCE.
+ETHERNET = "Ethernet"
+NO_ANSWER = "Look for the adapter: sudo dmesg | grep -iE 'mlx|infiniband' ; a reset of it or a reboot brings it back"
 NODES = "Load the modules that make the nodes: modprobe -a ib_uverbs ; udevadm trigger ; then ls -l /dev/infiniband"
 
 
@@ -85,15 +87,15 @@ def errors(readings: Evidence, expected: Evidence) -> Outcome:
     ports, silent = ports_of(readings, "link_errors")
     rising = sorted((row for port in ports for row in rises_of(port)), key=lambda row: -row[0])
     full_of = [(port, [name.text() for name in port.each("full")]) for port in ports]
-    stopped = [(port.text("name"), counters) for port, counters in full_of if counters]
-    full = [f"{name}: {at_most(counter)}" for name, counters in stopped for counter in counters]
+    full = [f"{port.text('name')}: {at_most(counter)}" for port, counters in full_of for counter in counters]
+    stopped = [(port.text("name"), str(port.value.get("layer"))) for port, counters in full_of if counters]
     told = [_some(words) for words in ([row[3] for row in rising], full) if words]
     if silent:
         return unknown("no-answer", "; ".join(silent + told), action=NO_ANSWER)
     if rising:
         return warned("rising", round(rising[0][1]), rising[0][2], "; ".join(told))
     if stopped:
-        return warned("full", None, "below the maximum", "; ".join(told), reset([name for name, _counters in stopped]))
+        return warned("full", None, "below the maximum", "; ".join(told), reset(stopped))
     if not ports:
         return unknown("no-port", "the adapters show no port")
     uncounted = sum(1 for port in ports if port.value.get("counters") == {})
@@ -121,11 +123,20 @@ def at_most(counter: str) -> str:
     return f"{counter} has stopped at its maximum{'' if top is None else f', {top}'}"
 
 
-def reset(ports: List[str]) -> str:
-    """The commands that let the counters of these ports count again."""
-    places = [name.rpartition(" port ") for name in ports]
+def reset(ports: List[Tuple[str, str]]) -> str:
+    """What lets the counters of these ports (name, link layer) count again: commands, where there are some.
+
+    perfquery asks by packets of InfiniBand's management, which a port on Ethernet (RoCE) does not answer.
+    """
+    places = [name.rpartition(" port ") for name, layer in ports if layer != ETHERNET]
     commands = [f"perfquery -R -C {shlex.quote(adapter)} -P {shlex.quote(number)}" for adapter, _word, number in places]
-    return f"Run: {' ; '.join(commands)} ; from then on they count again, and the next checks tell whether they rise"
+    others = sorted({name.rpartition(" port ")[0] for name, layer in ports if layer == ETHERNET})
+    parts = [f"Run: {' ; '.join(commands)}"] if commands else []
+    if others:
+        words = f"a reload of the driver of {', '.join(others)} or a reboot begins {'their' if others[1:] else 'its'}"
+        parts.append((words if commands else words[0].upper() + words[1:]) + " counters anew")
+    parts.insert(1, "from then on they count again, and the next checks tell whether they rise")
+    return " ; ".join(parts)
 
 
 def _some(words: List[str]) -> str:

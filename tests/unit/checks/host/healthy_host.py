@@ -91,6 +91,7 @@ OTHER_NODES: dict[str, Changes] = {
                 "since_s": 5400.0,
                 "rises": [{"counter": "symbol_error", "rise": 1}],
                 "full": [],
+                "layer": "InfiniBand",
                 "counters": {"symbol_error": 4},
             }
         ]

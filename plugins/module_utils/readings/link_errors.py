@@ -63,14 +63,14 @@ Ports = Dict[str, List[Sample]]
 
 
 def read_link_errors(root: str) -> Any:
-    """`[{name, since_s, rises: [{counter, rise}], full, layer, counters}]` of each port; null without an adapter. OSError.
+    """`[{name, since_s, rises: [{counter, rise}], full, layer, counters}]` of each port. OSError.
 
     since_s    how long ago the port was looked at before; 0, and no rises, where nothing is known of before
     full       names of the counters that have stopped at their maximum
     layer      "InfiniBand" or "Ethernet", null if unknown
     counters   {name: value}, empty where the driver has none
 
-    A port that does not answer, as that of an adapter that hangs, is `{name, unreadable}`.
+    Null without an adapter. A port that does not answer, as that of one that hangs, is `{name, unreadable}`.
     """
     if not names_in(root, INFINIBAND):
         return None
@@ -103,13 +103,18 @@ def full(counters: Dict[str, int]) -> List[str]:
 
 
 def keep_link_errors(readings: Record, root: str = "/") -> None:
-    """Keep what a recorded check has read, for the next ones; OSError or ValueError if that cannot be done."""
+    """Keep what a recorded check has read, for the next ones; OSError or ValueError if that cannot be done.
+
+    What a quicker check has kept since stays as it is.
+    """
     ports, moment = readings.get("link_errors"), readings.get("moment")
     boot_id, uptime_s = (moment.get(name) if isinstance(moment, dict) else None for name in ("boot_id", "uptime_s"))
     if not isinstance(ports, list) or not boot_id or uptime_s is None:
         return
     with one_writer(root):
-        before, after = _read_samples(root, boot_id, uptime_s), {}
+        before, after = _read_samples(root, boot_id, max(uptime_s, read_moment(root)["uptime_s"] or 0.0)), {}
+        if _is_newer(before, uptime_s):
+            return
         for port in ports:
             name = port["name"]
             if "counters" in port:
@@ -159,6 +164,11 @@ def _read_samples(root: str, boot_id: str, uptime_s: float) -> Ports:
         if record["boot_id"] != boot_id:
             return {}
         found = {name: [Sample(*row) for row in rows] for name, rows in record["ports"].items()}
-        return {} if any(one.uptime_s > uptime_s for rows in found.values() for one in rows) else found
+        return {} if _is_newer(found, uptime_s) else found
     except (OSError, ValueError):
         return {}
+
+
+def _is_newer(samples: Ports, uptime_s: float) -> bool:
+    """Whether one of them was taken after this time."""
+    return any(one.uptime_s > uptime_s for rows in samples.values() for one in rows)

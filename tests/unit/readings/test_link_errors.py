@@ -256,3 +256,18 @@ def test_a_driver_that_counts_no_errors_has_none(host: HostTree, files: dict[str
     look(host, 100.0, recorded=False, **files)
     [found] = read_link_errors(host.root)
     assert found["counters"] == {} and found["rises"] == [] and found["full"] == []
+
+
+@needs_root
+def test_a_slower_check_leaves_what_a_quicker_one_has_kept_since(host: HostTree) -> None:
+    look(host, 100.0, symbol_error=5)
+    look(host, 3800.0, recorded=False, symbol_error=6)
+    slow = {"link_errors": read_link_errors(host.root), "moment": read_moment(host.root)}
+    look(host, 3900.0, symbol_error=7)
+    assert kept(host) == [100.0, 3900.0]
+    keep_link_errors(slow, host.root)
+    assert kept(host) == [100.0, 3900.0]
+    assert look(host, 4000.0, symbol_error=9)[0]["rises"] == {"symbol_error": 4}
+    # What is newer than the node itself, as after a copy of its disk, begins anew all the same.
+    look(host, 50.0, symbol_error=9)
+    assert kept(host) == [50.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import node_names
@@ -82,3 +83,52 @@ def test_the_text_of_a_card_without_its_beginning_is_named(tmp_path, beside):
     found = replay.results_of(str(path), str(path))
     told = "\n".join(line for result in found for line in replay.lines_of(result))
     assert replay.exit_status_of(found) == 3 and "without its beginning" in told
+
+
+STAMPS = {
+    "ts": "Nov 28 10:{:02}:{:02} ",
+    "ts, over midnight": "Nov {day:02} {hour:02}:{:02}:{:02} ",
+    "ts %F %T": "2026-11-28 10:{:02}:{:02} ",
+    "ts %FT%.T": "2026-11-28T10:{:02}:{:02}.123456 ",
+    "ts -s": "00:{:02}:{:02} ",
+    "ts %s": "17642{:02}0{:02} ",
+    "ts %.s": "17642{:02}0{:02}.5 ",
+    "ts, in brackets": "[2026-11-28 10:{:02}:{:02}] ",
+}
+
+
+@pytest.mark.parametrize("name", STAMPS)
+@pytest.mark.parametrize("form", ["xml", "q"])
+def test_a_time_before_each_line_takes_nothing_of_its_indentation(name, form):
+    text = (
+        XML
+        if form == "xml"
+        else "\n==============NVSMI LOG==============\n\nAttached GPUs : 1\nGPU 00000000:3B:00.0\n"
+        + ("    Remapped Rows\n        Pending                           : Yes\n    ECC Errors\n        Volatile\n")
+    )
+    given = "".join(
+        STAMPS[name].format(at // 60 % 60, at % 60, day=28 + at // 9 % 2, hour=23 - 23 * (at // 9 % 2)) + line + "\n"
+        for at, line in enumerate(text.splitlines())
+    )
+    found = untangled(given)
+    assert found is not None and not found.rest.strip()
+    assert [one.split() for one in found.texts] == [text.split()]
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert [line for line in found.texts[0].splitlines() if line] == [line for line in lines if line]
+
+
+def test_the_text_of_many_hosts_is_untangled_in_one_pass():
+    """4,000 lines, each of another host, and beside them an answer."""
+    given = "".join(f"node-{at:04}: <?xml version='1.0'?>\n" for at in range(4000)) + around("pdsh", XML)
+    begin = time.process_time()
+    found = untangled(given)
+    assert time.process_time() - begin < 1
+    assert found is not None and found.texts == ["\n".join(line.rstrip() for line in XML.splitlines()) + "\n"]
+
+
+def test_a_line_of_blanks_costs_what_its_length_does():
+    given = around("a table", XML) + "| " + " " * 20_000 + "x\n"
+    begin = time.process_time()
+    found = untangled(given)
+    assert time.process_time() - begin < 1
+    assert found is not None and len(found.texts) == 1

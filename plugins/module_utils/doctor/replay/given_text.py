@@ -9,7 +9,8 @@ each is found by what stands before its first line.
 import codecs
 import json
 import re
-from typing import List, NamedTuple, Optional, Pattern
+from collections import Counter
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 # An answer's first line; of the table, the second. What stands before it is a line's beginning.
 STARTS = re.compile(
@@ -19,11 +20,15 @@ STARTS = re.compile(
 )
 # A program's line in a log, whose words anybody may choose; a value of nvidia-smi's own answer, which may be a name.
 OF_OTHERS = re.compile(r"\S\[[0-9]+\]: | : |<|NVIDIA-SMI")
-# What differs from line to line: a time.
+# What differs from line to line: a time, perhaps with its date, or the seconds since 1970.
 TIME = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
+    r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]|[A-Z][a-z]{2} [ 0-9][0-9] )?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?![0-9:])"
+    r"|(?<![0-9.])1[0-9]{9}(?:\.[0-9]+)?(?![0-9])"
 )
 NUMBER = re.compile(r" *[0-9]+(?=[:\t])")
+# In place of each time, where beginnings are compared; so much of a line has one.
+SOME_TIME = "\0"
+MOST_BEFORE = 400
 LEAST_LINES = 8
 
 
@@ -59,47 +64,90 @@ class Found(NamedTuple):
     rest: str
 
 
+class Beginning(NamedTuple):
+    """What stands before each line of an answer, and perhaps behind it.
+
+    numbered  a number comes first       words   with SOME_TIME in place of each time
+    blanks    so many come before a line's own text       behind  "" if nothing comes behind it
+    """
+
+    numbered: bool
+    words: str
+    blanks: int
+    behind: str
+
+    def own_text(self, rest: str) -> Optional[str]:
+        """The answer's own part of what comes behind the words; None if the line is not one of this answer."""
+        rest = rest.rstrip()
+        if self.behind and rest.endswith(self.behind):
+            rest = rest[: -len(self.behind)].rstrip(" ")
+        if not rest.startswith(" " * self.blanks):
+            return None if rest else ""
+        return rest[self.blanks :]
+
+
 def untangled(text: str) -> Optional[Found]:
     """None for a text in which no answer has such beginnings."""
-    patterns: List[Pattern[str]] = []
+    known: Dict[Tuple[bool, str], Dict[int, int]] = {}
+    begun: List[Beginning] = []
     for match in STARTS.finditer(text):
         before = match.group("before")
         if not before.strip() or OF_OTHERS.search(before):
             continue
-        pattern = _pattern(before, match.group("behind").strip(), text[match.end() + 1 :].partition("\n")[0])
-        if pattern not in patterns:
-            patterns.append(pattern)
-    lines_of_text = text.split("\n")
-    patterns = [one for one in patterns if sum(1 for line in lines_of_text if one.match(line)) >= LEAST_LINES]
-    if not patterns:
-        return None
-    texts: List[List[str]] = [[] for _pattern in patterns]
+        following = text[match.end() + 1 : match.end() + 1 + MOST_BEFORE].partition("\n")[0]
+        one = _beginning(before, match.group("behind").strip(), following)
+        # Of two that differ in what comes behind a line, the first takes the lines of both.
+        if known.setdefault((one.numbered, one.words), {}).setdefault(one.blanks, len(begun)) == len(begun):
+            begun.append(one)
+    lines = text.split("\n")
+    lengths = {kind: sorted({len(words) for numbered, words in known if numbered == kind}) for kind in (False, True)}
+    parts = [_parts_of(line, known, lengths, begun) for line in lines] if begun else []
+    counts = Counter(at for found in parts for at, _own in found)
+    texts: Dict[int, List[str]] = {at: [] for at in range(len(begun)) if counts[at] >= LEAST_LINES}
     rest: List[str] = []
-    for line in lines_of_text:
-        for at, pattern in enumerate(patterns):
-            match_of_line = pattern.match(line)
-            if match_of_line:
-                texts[at].append(_plain(match_of_line.group(1) or "", line))
-                break
-        else:
+    for number, found in enumerate(parts):
+        line = lines[number]
+        at, own = next((part for part in found if part[0] in texts), (-1, ""))
+        if at < 0:
             rest.append(line)
-    return Found(["\n".join(lines) + "\n" for lines in texts], "\n".join(rest))
+        else:
+            texts[at].append(_plain(own, line))
+    return Found(["\n".join(texts[at]) + "\n" for at in texts], "\n".join(rest)) if texts else None
 
 
-def _pattern(before: str, behind: str, following: str) -> Pattern[str]:
-    """What a line of this answer looks like; its own text is the group."""
-    number = None if following.startswith(before.rstrip()) else NUMBER.match(before)
-    head = r" *[0-9]+" if number else ""
+def _parts_of(
+    line: str, known: Dict[Tuple[bool, str], Dict[int, int]], lengths: Dict[bool, List[int]], begun: List[Beginning]
+) -> List[Tuple[int, str]]:
+    """(place of a beginning, the line's own text) for all that the line has, the first of the text first."""
+    found = []
+    number = NUMBER.match(line) if lengths[True] else None
+    for numbered, start in ((False, 0), (True, number.end() if number else -1)):
+        if start < 0 or not lengths[numbered]:
+            continue
+        head, ends = _masked(line[start : start + MOST_BEFORE])
+        for length in lengths[numbered]:
+            for at in known.get((numbered, head[:length]), {}).values() if length <= len(head) else ():
+                own = begun[at].own_text(line[start + ends[length] :])
+                if own is not None:
+                    found.append((at, own))
+    return sorted(found)
+
+
+def _masked(text: str) -> Tuple[str, List[int]]:
+    """The text with SOME_TIME in place of each time, and for each of its lengths where that ends in the text."""
+    head, ends, at = "", [0], 0
+    for time in TIME.finditer(text):
+        head += text[at : time.start()] + SOME_TIME
+        ends += [*range(at + 1, time.start() + 1), time.end()]
+        at = time.end()
+    return head + text[at:], ends + list(range(at + 1, len(text) + 1))
+
+
+def _beginning(before: str, behind: str, following: str) -> Beginning:
+    number = None if following.startswith(before.rstrip()) or TIME.match(before) else NUMBER.match(before)
     rest = before[number.end() :] if number else before
     words = rest.rstrip(" ")
-    at = 0
-    for time in TIME.finditer(words):
-        head += re.escape(words[at : time.start()]) + r"[0-9:.,T -]+"
-        at = time.end()
-    head += re.escape(words[at:])
-    blanks = len(rest) - len(words)
-    tail = "(?: *" + re.escape(behind) + ")?" if behind else ""
-    return re.compile(head + (r"(?: {%d}(.*?))?" % blanks if blanks else "(.*?)") + tail + r"\s*$")
+    return Beginning(bool(number), _masked(words)[0], len(rest) - len(words), behind)
 
 
 def _plain(text: str, line: str) -> str:

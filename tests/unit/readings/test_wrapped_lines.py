@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from gpuwright.readings.kernel_log.boots import machines
@@ -123,3 +124,33 @@ def test_the_further_lines_of_a_message_without_times_are_its_own():
     # What begins a sentence of its own, or stands behind other words, is nobody's further line.
     for text in ("NVRM: GPU 0000:b3:00.0: x\nNVRM: Some other words\n", "words\nNVRM: fallen off the bus\n"):
         assert [row for row in read_saved(text, bare=True).rest if row and row.startswith("NVRM: ")]
+
+
+WIDE = {
+    "CSV": STAMP + ',","' * 9 + ",end",
+    "CSV, quoted": f'"{STAMP}"' + ',"a, b"' * 400 + ",end",
+    "logfmt": 'level="info" ' * 18 + "end",
+    "logfmt, quoted": 'caller="a b" ' * 400 + "end",
+    "table": f"| [   99.000001] words{' ' * 4000}end",
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_a_wide_row_that_holds_no_message_costs_what_its_length_does(name):
+    begin = time.process_time()
+    assert parse_log((WIDE[name] + "\n") * 10)["xids"] == []
+    assert time.process_time() - begin < 0.5
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'"{STAMP}","a5-01",","," said ""no"" ",,plain,"{XID}"',
+        f'{STAMP},a5-01,"{XID}"',
+        f'time="{STAMP}" caller="a \\"b\\" c" level=error text="" msg="{XID}"',
+        f"| a5-01 | `[   99.000001] {XID}`   |",
+    ],
+)
+def test_fields_of_every_form_stand_before_a_message(line):
+    lines = read_saved(line + "\n", bare=True).lines
+    assert [getattr(found, "text", "") for found in lines] == [XID]

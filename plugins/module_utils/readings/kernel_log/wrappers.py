@@ -36,6 +36,7 @@ class Format(NamedTuple):
     kernel: bool
 
 
+# No part of a pattern may fit in two ways: a row of many columns would be tried in all combinations.
 FORMATS = tuple(
     Format(name, re.compile(pattern, re.S), kernel)
     for name, pattern, kernel in (
@@ -75,11 +76,15 @@ FORMATS = tuple(
         ("NHC", r"(?P<host>\S+) \| ERROR: nhc: [^\[]*(?P<text>" + TIMED + r".*)", False),
         # Lists of strings, as Ansible and others print them; CSV of a log store.
         ("string of a list", r'(?="' + TIMED + r")" + QUOTED + r",?", False),
-        ("CSV", r'"?(?P<date>' + ISO + r')"?(?:,"?[^",]*"?)*?,' + QUOTED, False),
+        ("CSV", r'"?(?P<date>' + ISO + r')"?(?:,(?:"(?:[^"]|"")*"|[^",]*))*?,' + QUOTED, False),
         # A page's or a mail's lists and tables.
         ("list", r"(?:[-*+•]|[0-9]+[.)]) (?P<code>`?)(?P<text>" + TIMED + r".*?)(?P=code)", False),
-        ("table", r"\|(?: [^|]* \|)? `?(?P<text>" + TIMED + r"[^|]*?)`? *\|", False),
-        ("logfmt", r"(?:[A-Za-z_.]+=(?:\S+|\"[^\"]*\") )*(?:msg|message)=" + QUOTED + r"(?: .*)?", False),
+        ("table", r"\|(?: [^|]* \|)? `?(?P<text>" + TIMED + r"[^|]*[^|` ])`? *\|", False),
+        (
+            "logfmt",
+            r"(?:[A-Za-z_.]+=(?:\"(?:[^\"\\]|\\.)*\"|[^\s\"]\S*) )*(?:msg|message)=" + QUOTED + r"(?: .*)?",
+            False,
+        ),
         # What syslogd writes to all terminals.
         ("wall", r"kernel: ?(?P<text>\[ *[0-9]+\.[0-9]+\] .*)", False),
     )

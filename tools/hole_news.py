@@ -133,7 +133,8 @@ def wheel_news(matrix: dict[str, Any], server: str, day: str) -> Iterator[News]:
                     f"fixed in {fixed} only" if fixed else "which no release fixes"
                 )
                 text += "" if severity else "; how bad it is is not said"
-                yield News("wheel_holes", "", {}, text)
+                # A row names a fixed release: without one, nobody can write it, and the sentence says all.
+                yield News("wheel_holes", "", {}, text, awaited=bool(fixed))
                 continue
             what = next((" ".join(said[name].split()).rstrip(".") for name in ids if said.get(name)), "")
             row: dict[str, Any] = {"kind": kind, "ids": ids, "severity": severity, "fixed": fixed}

@@ -43,7 +43,8 @@ def write(folder: Path, files: dict[str, str], news: list[News], silent: list[st
     matrix = {name: part for text in added.values() for name, part in yaml.load(text, yaml.CSafeLoader).items()}
     for entry in news:
         _add_releases(matrix, entry)
-    wanting = {entry.kind: entry.text for entry in news if not entry.row and entry.name not in matrix[entry.kind]}
+    awaited = [entry for entry in news if entry.awaited and not entry.row]
+    wanting = {entry.kind: entry.text for entry in awaited if entry.name not in matrix[entry.kind]}
     answered = [table for source, table in RENEWED.items() if not any(f"of {source}" in words for words in silent)]
     answered += ["released"] if set(answered) >= OF_RELEASES else []
     tables = [table for table in answered if table not in wanting]

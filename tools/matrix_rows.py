@@ -27,6 +27,7 @@ class News(NamedTuple):
     kind  top-level name of the matrix         row   what to add, `{}` where a person has to
     name  of the row, "" in a list of rows     text  one sentence
     more  releases of a series or branch, or of a library, that are known to exist from now on
+    awaited  somebody can write the row that is missing, and the table is not whole before
     """
 
     kind: str
@@ -34,6 +35,7 @@ class News(NamedTuple):
     row: dict[str, Any]
     text: str
     more: tuple[str, ...] = ()
+    awaited: bool = True
 
 
 def proposal(news: News) -> str:

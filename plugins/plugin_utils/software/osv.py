@@ -149,10 +149,13 @@ def undecided(records: Iterable[Record], pins: Mapping[str, str]) -> list[str]:
 
 
 def severity(record: Record) -> str:
-    """The publisher's word, such as HIGH, else the CVSS vector, else "not given"."""
+    """The publisher's word, such as HIGH, else the CVSS vector (one of CVSS 3, if it has more), else "not given"."""
     word = (record.get("database_specific") or {}).get("severity")
+    if isinstance(word, str) and word:
+        return word.upper()
     scores = [str(one.get("score")) for one in record.get("severity") or [] if isinstance(one, dict)]
-    return str(word).upper() if isinstance(word, str) and word else (scores[-1] if scores else "not given")
+    # Whose score has a word here (cvss.py).
+    return next((one for one in scores if one.startswith("CVSS:3.")), scores[-1] if scores else "not given")
 
 
 def from_file(path: Path, pins: Mapping[str, str]) -> list[Record]:

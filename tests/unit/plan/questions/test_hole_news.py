@@ -152,6 +152,38 @@ def test_holes_of_all_releases_of_plans_are_known(
     assert not fixed or found[0].row["what"] == "A picture can run code"
 
 
+@pytest.mark.parametrize("severity", ["HIGH", "CRITICAL", ""])
+def test_a_hole_that_no_release_fixes_is_told_and_leaves_the_table_to_be_renewed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, severity: str
+) -> None:
+    """Nobody can write its row: the table would never have today's day again."""
+    newer = hole(ALL, {"fixed": "2.14.1"}, cve="CVE-2026-2")
+    files = {file.name: file.read_text() for file in FOLDER.glob("*.yml")}
+    for others, whole in (([], True), ([newer], True), ([hole(ALL, {"fixed": "2.14.1"}, severity="")], False)):
+        found = ask_osv(monkeypatch, hole(ALL, severity=severity, cve="CVE-2026-3"), *others)
+        assert ["CVE-2026-3, which no release fixes" in entry.text for entry in found].count(True) == 1
+        written, left = knowledge_file.write(tmp_path / "tables", files, found, [])
+        assert written is not None
+        tables = yaml.safe_load(written.read_text())
+        assert ("wheel_holes" in tables, left == []) == (whole, whole)
+        # A row that somebody has to write is the one that is named.
+        assert whole or ("how bad it is is not said" in left[0] and "no release fixes" not in left[0])
+        named = {name for row in tables.get("wheel_holes", []) for name in row["ids"]}
+        assert "CVE-2026-3" not in named and (not whole or ("CVE-2026-2" in named) == bool(others))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_vectors_the_one_that_has_a_word_counts(order: int) -> None:
+    scores = [
+        {"type": "CVSS_V3", "score": "CVSS:3.1/AV:N/AC:L/PR:N/UI:R/S:U/C:H/I:H/A:H"},
+        {"type": "CVSS_V4", "score": "CVSS:4.0/AV:N/AC:L/AT:N/PR:N/UI:N/VC:H/VI:H/VA:H/SC:N/SI:N/SA:N"},
+    ]
+    assert hole_news.osv.severity({"severity": scores[::order]}) == scores[0]["score"]
+    assert hole_news.osv.severity({"severity": scores[1:]}) == scores[1]["score"]
+    older = {"type": "CVSS_V2", "score": "AV:N/AC:L/Au:N/C:P/I:P/A:P"}
+    assert hole_news.osv.severity({"severity": [scores[0], older][::order]}) == scores[0]["score"]
+
+
 def test_each_new_hole_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ask_osv(monkeypatch, *(hole(ALL, {"fixed": "2.14.1"}, cve=f"CVE-2026-{number}") for number in (1, 2)))
     assert [entry.row["ids"][0] for entry in found] == ["CVE-2026-1", "CVE-2026-2"]

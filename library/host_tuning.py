@@ -165,11 +165,14 @@ def main() -> None:
         diff = [{"before": old, "after": new}] if old or new else []
         diff += [placing.shown(found, link, differs)] if differs else []
         if not module.check_mode and not waits:
-            if lost and module.params["state"] == "present":
+            damaged = bool(lost) and module.params["state"] == "present"
+            if damaged and tuning.is_change(work):
                 # Only now, and said at once: whatever comes next may fail.
                 module.warn(tuning_store.load_to_set("/", may_write=True)[1])
-                lost = ""
-            tuning.apply("/", plan, work, before)
+                damaged, lost = False, ""
+            if not damaged:
+                # With nothing to change, the damaged record stays, and today's values are not put over it.
+                tuning.apply("/", plan, work, before)
             placing.place(link, differs)
     except Refused as error:
         say(module, lost)

@@ -32,7 +32,7 @@ def load(root: str) -> Dict[str, Any]:
     except Damaged as error:
         raise ValueError(
             f"{BEFORE} holds the values to go back to and cannot be read: {error}. Look at it; once it is moved away "
-            f"(mv {BEFORE} {BEFORE}.damaged), {LOST}"
+            f"(sudo mv {BEFORE} {BEFORE}.damaged), {LOST}"
         )
 
 

@@ -96,12 +96,16 @@ def test_the_tuning_says_it_before_settings_are_tried(
     assert aside.read_text() == TORN and f"It was set aside as {aside.name}" in said and LOST in said
 
 
-@pytest.mark.parametrize("why", ["check mode", "waits", "refused", "not here", "not set aside"])
+@pytest.mark.parametrize("why", ["check mode", "waits", "nothing to do", "refused", "not here", "not set aside"])
 def test_the_tuning_sets_nothing_aside_where_it_changes_nothing(
     before: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     if why == "refused":
         monkeypatch.setattr(host_tuning, "make_plan", refuses)
+    if why == "nothing to do":
+        # Nothing is written over the record, which can still be looked at.
+        monkeypatch.setattr(host_tuning.tuning, "is_change", lambda work: False)
+        monkeypatch.setattr(host_tuning.tuning, "apply", lambda *_arguments: before.write_text("{}"))
     if why == "not here":
         monkeypatch.setattr(host_tuning.tuning, "compare", full_disk)
     if why == "not set aside":

@@ -105,7 +105,7 @@ def main() -> None:
                 )
             targets = read_targets()
     except OSError as error:
-        module.fail_json(msg=f"{error}. Look at: apt-get update [packages.lists]")
+        module.fail_json(msg=f"{error}. Look at: sudo apt-get update [packages.lists]")
     if not own_targets(targets) and not module.check_mode:
         module.fail_json(
             msg="No configured apt source is Debian's or Ubuntu's own (apt-get indextargets shows none with the "

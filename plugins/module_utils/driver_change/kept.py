@@ -175,7 +175,7 @@ def read_record(root: str = "/") -> Optional[Dict[str, Any]]:
 
 
 DAMAGED = (
-    f"look at it, then move it away (mv {RECORD} {RECORD}.damaged): which packages, settings and links an upgrade "
+    f"look at it, then move it away (sudo mv {RECORD} {RECORD}.damaged): which packages, settings and links an upgrade "
     f"replaced is then not known any more, and {FILES} has the packages alone [upgrade.record]"
 )
 

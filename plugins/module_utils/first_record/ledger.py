@@ -100,7 +100,7 @@ def load(path: str, root: str = "/") -> Optional[Dict[str, Any]]:
 def damage(path: str, why: object) -> str:
     return (
         f"{path}, from which an uninstallation puts this node back, is damaged: {why}. Nothing was changed. Put it "
-        f"back from a backup, or, as root, move the record away (mv {RECORD} {RECORD}.damaged): the next run then "
+        f"back from a backup, or, move the record away (sudo mv {RECORD} {RECORD}.damaged): the next run then "
         "records the node as one that was provisioned before"
     )
 

@@ -53,11 +53,11 @@ def read_selection(name: str, root: str = "/") -> Selection:
         parser.read_string(read_text(root, path) or "")
     except configparser.Error as error:
         reason = " ".join(str(error).split())
-        raise StreamError(f"{path} cannot be read: {reason}. Next: dnf module reset {name}")
+        raise StreamError(f"{path} cannot be read: {reason}. Next: sudo dnf module reset {name}")
     section = parser[name] if parser.has_section(name) else {}
     state, stream = section.get("state", "").strip(), section.get("stream", "").strip()
     if state not in ("", "enabled", "disabled"):
-        raise StreamError(f"{path} has the unknown state {state!r}. Next: dnf module reset {name}")
+        raise StreamError(f"{path} has the unknown state {state!r}. Next: sudo dnf module reset {name}")
     return Selection(state, stream if state == "enabled" else "")
 
 

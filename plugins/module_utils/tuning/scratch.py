@@ -137,7 +137,7 @@ def format_disk(root: str, disk: str, serial: str) -> None:
     done = run_bounded(command, FORMAT_SECONDS)
     if done.missing:
         raise Refused(
-            "mkfs.xfs is not installed. Next: dnf install xfsprogs (Debian, Ubuntu: apt-get install xfsprogs)"
+            "mkfs.xfs is not installed. Next: sudo dnf install xfsprogs (Debian, Ubuntu: sudo apt-get install xfsprogs)"
         )
     if done.rc != 0:
         raise OSError(f"{' '.join(command)}: {done.problem or done.stderr.strip() or done.rc}")

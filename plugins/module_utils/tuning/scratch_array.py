@@ -97,6 +97,8 @@ def _array_of(root: str, disks: Sequence[str]) -> str:
 def _mdadm(words: List[str]) -> Any:
     done = run_bounded(words, COMMAND_SECONDS)
     if done.missing:
-        raise Refused("mdadm is not installed. Next: dnf install mdadm (Debian, Ubuntu: apt-get install mdadm)")
+        raise Refused(
+            "mdadm is not installed. Next: sudo dnf install mdadm (Debian, Ubuntu: sudo apt-get install mdadm)"
+        )
     if done.rc != 0:
         raise OSError(f"{' '.join(words)}: {done.problem or done.stderr.strip() or done.rc}")

@@ -86,3 +86,21 @@ def test_a_file_of_roots_is_not_written_through_a_users_redirection() -> None:
     assert [
         f"{place}: {command}" for command, place in FOUND.items() if re.search(r"> */(etc|boot|usr)/", command)
     ] == []
+
+
+BARE = re.compile(r"(?:Next: |Look at: |Debian: |Ubuntu: |(?<!C)\()((?:mv|dnf|apt-get|dmesg|rm) [-a-zX/][^;)\[]*)")
+
+
+def test_what_only_root_can_do_has_sudo_without_quotes_too() -> None:
+    """Of refusals; the commands of checks' actions get it where they are printed (verdict/commands.py)."""
+    wrong = [
+        f"{path.relative_to(REPOSITORY)}:{line}: {command}"
+        for folder in ("plugins", "library", "roles")
+        for path in sorted((REPOSITORY / folder).rglob("*"))
+        if path.suffix in (".py", ".yml") and "/files/" not in str(path) and "/checks/" not in str(path)
+        for text, line in texts(path)
+        for command in BARE.findall(text)
+        # Descriptions of parameters and modules name a mechanism, and nobody pastes it.
+        if not re.match(READS, command) and not text.startswith("Run: ") and path.parent.name != "meta"
+    ]
+    assert wrong == []

@@ -6,12 +6,15 @@ import os
 import re
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Set
 
-from ..host.files import below
+from ..host.files import below, read_text
 from .compare import REMOVE, STAYS, Row, home_of, packages_of, to_do
 from .places import OWN_TREES, is_own
 
 # What programs leave in a home without anybody's doing; bash's files come from /etc/skel.
 HIDDEN = "."
+RELEASE = "/proc/sys/kernel/osrelease"
+# What a boot of an RPM kernel needs; headers are none of it.
+KERNEL = re.compile(r"kernel(-rt|-64k|-uek)?(-core|-modules|-modules-core|-modules-extra)?([.]\w+)?$")
 
 Removable = Callable[..., Dict[str, str]]
 Owners = Callable[..., Dict[str, str]]
@@ -27,6 +30,20 @@ def with_needed(rows: Sequence[Row], family: str, removable: Removable) -> List[
                 going[row.name if family == "debian" else re.sub(r"-[0-9]+:", "-", name)] = row.name
     needed = {going[name]: who for name, who in removable(list(going), family).items()} if going else {}
     return _staying(rows, {("packages", name): f"{who} needs it" for name, who in needed.items()})
+
+
+def with_running(rows: Sequence[Row], root: str = "/") -> List[Row]:
+    """The kernel that runs stays, as one of a patch day: a package manager removes none that is in use."""
+    release = read_text(root, RELEASE) or ""
+    image = re.compile(r"linux-(image|modules|modules-extra)-(unsigned-)?" + re.escape(release) + "(:|$)")
+    # rpm's rows have the versions apart, without the architecture that the release ends with.
+    version = release.rpartition(".")[0]
+    running = [
+        row.name
+        for row in rows
+        if row.kind == "packages" and (image.match(row.name) or (KERNEL.match(row.name) and version in row.found))
+    ]
+    return _staying(rows, {("packages", name): "it is of the kernel that runs" for name in running if version})
 
 
 def with_used(rows: Sequence[Row], family: str, owners: Owners, root: str = "/") -> List[Row]:

@@ -14,7 +14,7 @@ from .ledger import LEDGER, RECORD, attribute, load, make_record, new_ledger
 from .look import look
 from .places import FOLDER, UNIT
 from .restore import NotDone, RunProgram, remove_accounts, remove_trees, restore_files
-from .stays import with_needed, with_used
+from .stays import with_needed, with_running, with_used
 from .taken import forget, rows_elsewhere, with_taken
 
 __all__ = ["Found", "NotDone", "Tools", "describe", "find", "finish", "put_back", "units_of"]
@@ -52,7 +52,7 @@ def find(root: str = "/", tools: Tools = TOOLS) -> Found:
         # What this run has done so far is the toolkit's, too, as what a package manager kept of a file.
         attribute(ledger, ledger["before"], now)
     rows = compare(record, ledger, now) + rows_elsewhere(ledger, root)
-    rows = with_needed(rows, record["family"], tools.removable)
+    rows = with_needed(with_running(rows, root), record["family"], tools.removable)
     if not any(row.kind == "packages" for row in to_do(rows)):
         # Until they are gone, their files are everywhere.
         rows = with_used(rows, record["family"], tools.owners, root)

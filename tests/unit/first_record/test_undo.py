@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from gpuwright.first_record import undo
+from gpuwright.first_record.compare import REMOVE, STAYS, Row
+from gpuwright.first_record.stays import with_running
 from gpuwright.first_record.undo import Found, Tools
 from gpuwright.host.bounded import Finished
 from provisioned_node import EDITOR, OURS, Node
@@ -244,3 +246,27 @@ def test_what_a_package_manager_kept_or_took_during_the_uninstallation_is_put_ri
     node.put_back()
     assert (node.root / held[1:]).read_text() == "[main]" and not (node.root / f"{held[1:]}.rpmsave").exists()
     assert node.finish()
+
+
+@pytest.mark.parametrize(
+    ("release", "name", "found", "stays"),
+    [
+        ("6.8.0-90-generic", "linux-image-6.8.0-90-generic:amd64", "6.8.0-90.91", True),
+        ("6.8.0-90-generic", "linux-modules-6.8.0-90-generic:amd64", "6.8.0-90.91", True),
+        ("6.8.0-90-generic", "linux-modules-extra-6.8.0-90-generic:amd64", "6.8.0-90.91", True),
+        ("6.8.0-90-generic", "linux-modules-nvidia-580-6.8.0-90-generic:amd64", "6.8.0-90.91", False),
+        ("6.8.0-90-generic", "linux-headers-6.8.0-90-generic:amd64", "6.8.0-90.91", False),
+        ("6.8.0-90-generic", "linux-image-6.8.0-91-generic:amd64", "6.8.0-91.92", False),
+        ("4.18.0-513.5.1.el8_9.x86_64", "kernel-core.x86_64", "0:4.18.0-477.el8 0:4.18.0-513.5.1.el8_9", True),
+        ("4.18.0-513.5.1.el8_9.x86_64", "kernel-core.x86_64", "0:4.18.0-477.el8 0:4.18.0-553.el8", False),
+        ("4.18.0-513.5.1.el8_9.x86_64", "kernel-devel.x86_64", "0:4.18.0-513.5.1.el8_9", False),
+        ("", "linux-image-6.8.0-90-generic:amd64", "6.8.0-90.91", False),
+    ],
+)
+def test_the_kernel_that_runs_stays(tmp_path: Path, release: str, name: str, found: str, stays: bool) -> None:
+    """A patch day has brought it, and no package manager removes a kernel in use."""
+    file = tmp_path / "proc/sys/kernel/osrelease"
+    file.parent.mkdir(parents=True)
+    file.write_text(release + "\n")
+    [row] = with_running([Row("packages", name, "nothing", found, REMOVE, "", True)], str(tmp_path))
+    assert (row.step == STAYS) is stays

@@ -110,7 +110,9 @@ def test_its_variables_are_those_of_the_layers(layer: str) -> None:
     variables = {name: value for name, value in play["vars"].items() if {name: value} not in left_out}
     assert variables.items() <= rollout["vars"].items()
     first = {"tasks": [*rollout["pre_tasks"], *ready(rollout)["block"]]}
-    assert "roles" not in rollout and [name for name in imported(first) if name in FIRST] == FIRST
+    # The lock twice: draining may take longer than a lease lasts without a call.
+    again = [*FIRST[:2], "gpuwright.node.operator_lock", *FIRST[2:]]
+    assert "roles" not in rollout and [name for name in imported(first) if name in FIRST] == again
     for key in ("become", "gather_facts", "environment"):
         assert play[key] == rollout[key], key
 

@@ -12,7 +12,8 @@ from testinfra.host import Host
 
 pytestmark = pytest.mark.el8
 # Exact, so that a task more is a decision. A node with two GPUs on two NUMA nodes takes the same steps.
-FIRST, SECOND = 51, 31
+# One of the first is the question whether the driver's module is built for every kernel.
+FIRST, SECOND = 52, 31
 # What a run asks of a node on which nothing is to do: is it there, what is it, and, in one question, may this run have
 # it, does a training run, and is it what it should be.
 NO_OP = {"raw": 1, "gpu_probe": 1, "gpu_verify": 1}

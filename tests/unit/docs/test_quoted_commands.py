@@ -42,7 +42,10 @@ def texts(path: Path) -> Iterator[tuple[str, int]]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            yield "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values), node.lineno
+            yield (
+                "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values),
+                node.lineno,
+            )
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in within | notes:
             yield node.value, node.lineno
 

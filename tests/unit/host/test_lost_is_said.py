@@ -122,7 +122,7 @@ def test_strikes_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / strikes_kept.PATH[1:]).chmod(0o644)
     monkeypatch.setattr(strikes_kept, "counted", lambda *_arguments: {"cards": [], "slots": {"a": {}}})
     monkeypatch.setattr(strikes_kept, "write_kept", full_disk)
-    report = {"readings": {}, "expectations": {}, "checks": []}
+    report: dict[str, Any] = {"readings": {}, "expectations": {}, "checks": []}
     said = strikes_kept.keep_strikes(report, [], host.root)
     assert "set aside as strikes.json.damaged-" in said and "strikes of until now" in said
     assert "not counted: [Errno 28] No space left on device" in said
@@ -169,7 +169,13 @@ def test_a_damaged_lock_is_said_before_it_is_replaced(monkeypatch: pytest.Monkey
         raise ConnectionError
 
     monkeypatch.setattr(action, "_ask", unreachable)
-    answer = {"held": False, "holder": None, "work": [], "quiet_s": 1e6, "damaged": "operator.json is damaged: no JSON"}
+    answer: dict[str, Any] = {
+        "held": False,
+        "holder": None,
+        "work": [],
+        "quiet_s": 1e6,
+        "damaged": "operator.json is damaged: no JSON",
+    }
     options = {"wait_minutes": 0.0, "quiet_minutes": 1.0, "takeover": ""}
     with pytest.raises(ConnectionError):
         action._insist(answer, {}, options, "again", {"inventory_hostname": "n1"})

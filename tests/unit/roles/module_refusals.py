@@ -17,7 +17,10 @@ MODULE_REFUSALS = {
         "apt_components",
         "apt cannot read its package lists",
     ): "look: apt names the source; root mends it, a rerun goes on",
-    ("apt_components", "{}. Look at: apt-get update"): "look: apt names the source; root mends it, a rerun goes on",
+    (
+        "apt_components",
+        "{}. Look at: sudo apt-get update",
+    ): "look: apt names the source; root mends it, a rerun goes on",
     ("apt_components", "No configured apt source is"): "by hand: root configures the mirror (test_apt_components.py)",
     ("apt_components", "With the components"): "look: the mirror has no such component; nothing was left behind",
     (

@@ -50,7 +50,7 @@ def seen(*gpus: dict[str, Any], boot: str = "b1", **smi: Any) -> dict[str, Any]:
 
 
 BOTH = (card(), card("0000:d8:00.0", "S2"))
-SILENT = {"reachable": False, "gpus": []}
+SILENT: dict[str, Any] = {"reachable": False, "gpus": []}
 DIED = {"record": None, "problem": "the program ended with signal 6"}
 
 

@@ -24,7 +24,7 @@ NOWHERE |= {"no_proxy": "", "NO_PROXY": ""}
 def test_paths_begin_where_the_playbook_is_started(tmp_path: Path) -> None:
     (tmp_path / "releases.json").write_text('{"580": {"type": "lts branch", "driver_info": []}}')
     options = '{"to": "tables", "knowledge_sources": ["--releases", "releases.json"]}'
-    command = [Path(sys.executable).parent / "ansible-playbook", PLAYBOOK, "-e", options]
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), str(PLAYBOOK), "-e", options]
     # A program that starts another one in a folder seldom changes PWD.
     environment = {**os.environ, **NOWHERE, "PWD": "/", "ANSIBLE_NOCOLOR": "1"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)

@@ -16,9 +16,10 @@ description:
 options:
   state:
     description: C(begun) asks for the hosts of the current batch, and notes those that may begin. C(done) notes that
-      the hosts that are left have been verified.
+      the hosts that are left have been verified. C(left) asks, for a host that is left in the middle of its batch,
+      whether any task has changed it since it was taken; it may be a task of any host.
     type: str
-    choices: [begun, done]
+    choices: [begun, done, left]
     required: true
 attributes:
   check_mode:
@@ -39,15 +40,20 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+untouched:
+  description: Whether no task has changed this host, or failed on it, since its batch took it.
+  returned: with C(left)
+  type: bool
+  sample: true
 go:
   description: Hosts that may begin, or that are done.
-  returned: success
+  returned: with C(begun) and C(done)
   type: list
   elements: str
   sample: [a5-01]
 stop:
   description: Why no host may begin; empty if some may.
-  returned: success
+  returned: with C(begun) and C(done)
   type: str
   sample: ""
 """
@@ -58,7 +64,7 @@ from ansible.module_utils.basic import AnsibleModule
 def main() -> None:
     """The work is done by the action plug-in of this name, plugins/action/rollout.py."""
     module = AnsibleModule(
-        argument_spec={"state": {"type": "str", "choices": ["begun", "done"], "required": True}},
+        argument_spec={"state": {"type": "str", "choices": ["begun", "done", "left"], "required": True}},
         supports_check_mode=True,
     )
     module.fail_json(

@@ -10,6 +10,9 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpuwright.node.plugins.plugin_utils.rollout import current, judge, state_file
 
+# Not a state of the record: of a host that is left in the middle of its batch.
+LEFT = "left"
+
 
 class ActionModule(ActionBase):
     """`rollout:` of a task with run_once; the module of the same name documents it."""
@@ -19,8 +22,12 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
-        states = {"type": "str", "choices": [judge.BEGUN, judge.DONE], "required": True}
+        states = {"type": "str", "choices": [judge.BEGUN, judge.DONE, LEFT], "required": True}
         _validated, options = self.validate_argument_spec({"state": states})
+        if options["state"] == LEFT:
+            # Outside of a rollout, nobody has looked.
+            changed = current.now.path is None or (task_vars or {})["inventory_hostname"] in current.now.changed
+            return {**result, "changed": False, "untouched": not changed}
         if current.now.path is None:
             raise AnsibleActionFail(
                 "No rollout is under way, so this task has no record to ask: start playbooks/rollout.yml "

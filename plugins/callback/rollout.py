@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 LOOKUP = "gpuwright.node.rollout"
 WAITING = "gpu_node_waiting"
 RETURNED = "gpu_node_returned"
+TAKEN = "gpu_node_taken"
 # What became of a host that a role has left out. Whoever works there is no fault of what is rolled out.
 OF_KIND = {"busy": judge.SKIPPED, "locked": judge.SKIPPED, "unreachable": judge.LOST, "refused": judge.FAILED}
 # Lost connections that Ansible calls a failed task: a host that takes one and then hangs, where the question of sudo is
@@ -66,6 +67,8 @@ class CallbackModule(CallbackBase):
         self.disabled = not started.first_callback("rollout")
         self._active = False
         self._warned = False
+        # Left in the middle of their batch: that they then fail says less than why.
+        self._kept: set[str] = set()
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         plays = [play for play in playbook.get_plays() if LOOKUP in str(play.hosts)]
@@ -92,9 +95,13 @@ class CallbackModule(CallbackBase):
 
     @noted
     def v2_runner_on_ok(self, result: TaskResult) -> None:
+        if result._result.get("changed"):
+            current.now.changed.add(result._host.get_name())
         if not self._active or result._task.action.rpartition(".")[2] != "set_fact":
             return
         facts = result._result.get("ansible_facts") or {}
+        if facts.get(TAKEN):
+            current.now.changed.discard(result._host.get_name())
         if self._note_left_out(result):
             return
         if facts.get(RETURNED):
@@ -106,6 +113,9 @@ class CallbackModule(CallbackBase):
         """Whether this task has left the host out, for a reason that is known here."""
         told = left_out_of(result._task.action.rpartition(".")[2], result._result)
         state = OF_KIND.get(str(told.get("kind")))
+        if state and told.get("kept"):
+            self._kept.add(result._host.get_name())
+            state = judge.FAILED
         if state:
             problem = (told.get("problems") or [{"problem": told.get("reason")}])[0]
             self._note(result, state, f"{told['kind']}: {problem.get('problem') or 'no reason given'}")
@@ -114,12 +124,13 @@ class CallbackModule(CallbackBase):
     @noted
     def v2_runner_on_failed(self, result: TaskResult, ignore_errors: bool = False) -> None:
         if self._active and not ignore_errors and not self._note_left_out(result):
+            current.now.changed.add(result._host.get_name())
             text = rows.failure_text(result._result)
             role = result._task._role
             place = role.get_name(include_role_fqcn=False) if role else result.task_name
             if LOST.match(text):
                 self._lost(result, text)
-            else:
+            elif result._host.get_name() not in self._kept:
                 self._note(result, judge.FAILED, f"{place}: {text}")
 
     @noted

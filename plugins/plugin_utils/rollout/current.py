@@ -25,11 +25,15 @@ SCREEN = "gpuwright.node.screen"
 
 @dataclasses.dataclass
 class Rollout:
-    """`manager` is Ansible's variable manager, from the callback; `turns` the batches that each play was given."""
+    """`manager` is Ansible's variable manager, from the callback; `turns` the batches that each play was given.
+
+    changed  hosts on which a task has changed something, or failed, since their batch took them
+    """
 
     manager: Any = None
     path: Path | None = None
     turns: dict[str, list[list[str]]] = dataclasses.field(default_factory=dict)
+    changed: set[str] = dataclasses.field(default_factory=set)
 
 
 # Replaced at the start of each playbook, by the callback.

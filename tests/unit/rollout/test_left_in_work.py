@@ -1,0 +1,59 @@
+"""Somebody begins to work on a host in the middle of its batch: it is given back unchanged, or kept as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from left_out_site import Site, reached
+from rollout_site import table
+from test_patch_runs import Patches
+from test_upgrade_runs import FAILS, Upgrades
+
+TOLD = {"kind": "busy", "reason": "alice began to train.", "next": "Wait for alice."}
+# As the role system_busy does it within a layer.
+LEAVE: dict[str, Any] = {
+    "name": "Leave out",
+    "ansible.builtin.include_role": {"name": "gpuwright.node.preflight", "tasks_from": "leave_out"},
+    "vars": {"preflight_left_out": TOLD},
+    "when": "inventory_hostname == 'a1'",
+}
+CHANGE = {"name": "Change", "ansible.builtin.command": "true"}
+SKIP = ("-e", "gpuwright_busy=skip")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Patches:
+    made = Patches(tmp_path)
+    for name in ("a1", "a2"):
+        made.due(name)
+    return made
+
+
+@pytest.mark.parametrize(("given", "status"), [((), 2), (SKIP, 0)], ids=["by default", "skip"])
+def test_a_host_that_was_not_changed_is_given_back(site: Upgrades, given: tuple[str, ...], status: int) -> None:
+    log = site.drains()
+    site.site.tasks("system_driver", [LEAVE, Site.mark("system")])
+    done = site.run(*given, "--limit", "a1")
+    assert done.returncode == status and reached(done.stdout) == {}, done.stdout
+    assert log.read_text().split() == ["drain", "a1", "return", "a1"]
+    assert table(done.stdout) == {"skipped": "a1"} and "busy: alice began to train." in done.stdout
+
+
+@pytest.mark.parametrize("given", [(), SKIP], ids=["by default", "skip"])
+def test_a_host_that_was_changed_stays_drained_and_has_failed(site: Upgrades, given: tuple[str, ...]) -> None:
+    log = site.drains()
+    site.site.tasks("system_driver", [CHANGE, LEAVE, Site.mark("system")])
+    done = site.run(*given)
+    assert done.returncode == 2 and reached(done.stdout) == {}, done.stdout
+    assert log.read_text().split() == ["drain", "a1"]
+    assert table(done.stdout) == {"failed": "a1", "not reached": "a2"}
+    assert site.record()["hosts"]["a1"]["why"] == "busy: alice began to train."
+
+
+def test_a_failure_is_still_named_by_the_role_in_which_it_came(site: Upgrades) -> None:
+    site.fault("a1", "fails")
+    site.site.tasks("system_driver", [FAILS])
+    done = site.run()
+    assert site.record()["hosts"]["a1"]["why"] == "system_driver: the module is not built", done.stdout

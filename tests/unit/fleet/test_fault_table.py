@@ -36,6 +36,7 @@ WITHOUT_ID = {
     # The id is that of the cause.
     ("framework_pytorch/packages.yml", "Report what pip could not do"),
     ("rollout/not_begun.yml", "End with what failed before the first change"),
+    ("rollout/hands_off.yml", "Leave this host to whoever works on it"),
     ("system_kernel/available.yml", "Stop before anything changes, since the package manager failed"),
     ("system_packages/debian.yml", "Report what apt could not do"),
     ("system_packages/redhat.yml", "Report what dnf could not do"),

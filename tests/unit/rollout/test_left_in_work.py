@@ -52,6 +52,32 @@ def test_a_host_that_was_changed_stays_drained_and_has_failed(site: Upgrades, gi
     assert site.record()["hosts"]["a1"]["why"] == "busy: alice began to train."
 
 
+def test_an_upgrade_puts_nothing_back_under_somebody(site: Upgrades) -> None:
+    log = site.drains()
+    site.site.tasks("system_driver", [CHANGE, LEAVE])
+    done = site.play("upgrade", *SKIP)
+    assert done.returncode == 2 and site.kept() == ["kept"], done.stdout
+    assert log.read_text().split() == ["drain", "a1"] and table(done.stdout)["failed"] == "a1"
+
+
+def test_an_upgrade_that_was_refused_in_its_middle_is_still_put_back(site: Upgrades) -> None:
+    """Nobody works there."""
+    site.site.tasks("system_driver", [CHANGE, {**LEAVE, "vars": {"preflight_left_out": {**TOLD, "kind": "refused"}}}])
+    done = site.play("upgrade")
+    assert done.returncode == 2 and site.kept() == ["kept", "read", "put_back", "closed"], done.stdout
+    assert table(done.stdout)["returned"] == "a1"
+
+
+@pytest.mark.parametrize(("step", "marks"), [("prove", ["kernel"]), ("boot", ["kernel", "proven"])])
+def test_a_patch_day_boots_nothing_under_somebody(site: Patches, step: str, marks: list[str]) -> None:
+    log = site.drains()
+    site.site.tasks("patch", [CHANGE, LEAVE], f"{step}.yml")
+    done = site.play("patch", *SKIP)
+    assert done.returncode == 2 and reached(done.stdout) == {"a1": marks}, done.stdout
+    assert log.read_text().split() == ["drain", "a1"]
+    assert table(done.stdout) == {"failed": "a1", "not reached": "a2"}
+
+
 def test_a_failure_is_still_named_by_the_role_in_which_it_came(site: Upgrades) -> None:
     site.fault("a1", "fails")
     site.site.tasks("system_driver", [FAILS])

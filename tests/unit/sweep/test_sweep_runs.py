@@ -170,3 +170,18 @@ def test_a_passing_check_does_not_return_what_a_sweep_keeps() -> None:
     assert re.match(pattern, "gpuwright: kernel.xid: Run: reboot")
     for reason in (f"{choose.BAD}accept.product: other bits", f"{choose.BAD}gpu.ecc: 3 errors", TAKEN):
         assert not re.match(pattern, reason) and reason.startswith((choose.BAD, choose.TAKEN))
+
+
+@pytest.mark.parametrize(("given", "status"), [({}, 2), ({"gpuwright_busy": "skip"}, 0)], ids=["by default", "skip"])
+def test_somebody_who_begins_to_work_after_the_look_is_not_disturbed(
+    site: SweepSite, given: dict[str, str], status: int
+) -> None:
+    """The verification at level deep would load the cards under that work."""
+    site.gpu_node("a1")
+    told = {"kind": "busy", "reason": "alice began to train.", "next": "Wait for alice."}
+    leave = {"name": "gpuwright.node.preflight", "tasks_from": "leave_out"}
+    site.site.tasks("system_busy", [{"ansible.builtin.include_role": leave, "vars": {"preflight_left_out": told}}])
+    site.site.tasks("verify", [{"ansible.builtin.debug": {"msg": "LOADED"}}], "kept.yml")
+    done = site.sweep(**given)
+    assert done.returncode == status and "LOADED" not in done.stdout and site.calls() == [], done.stdout
+    assert site.reasons() == {} and "  skipped        1  a1" in done.stdout, done.stdout

@@ -19,6 +19,8 @@ LEAVE: dict[str, Any] = {
     "vars": {"preflight_left_out": TOLD},
     "when": "inventory_hostname == 'a1'",
 }
+# As the role system_busy does it by default.
+LEAVE_BUSY = {**LEAVE, "when": "system_busy_leaves_out | default(true)"}
 CHANGE = {"name": "Change", "ansible.builtin.command": "true"}
 SKIP = ("-e", "gpuwright_busy=skip")
 
@@ -76,6 +78,36 @@ def test_a_patch_day_boots_nothing_under_somebody(site: Patches, step: str, mark
     assert done.returncode == 2 and reached(done.stdout) == {"a1": marks}, done.stdout
     assert log.read_text().split() == ["drain", "a1"]
     assert table(done.stdout) == {"failed": "a1", "not reached": "a2"}
+
+
+@pytest.mark.parametrize(("given", "status"), [((), 2), (SKIP, 0)], ids=["by default", "skip"])
+def test_a_rollback_gives_a_node_in_use_back(site: Upgrades, given: tuple[str, ...], status: int) -> None:
+    log = site.drains()
+    held = {"system_busy_held": "a1 is in use by alice."}
+    site.site.tasks(
+        "system_busy", [{"ansible.builtin.set_fact": held, "when": "not system_busy_leaves_out"}, LEAVE_BUSY]
+    )
+    site.site.tasks("operator_lock", [{"ansible.builtin.debug": {"msg": "RELEASED"}}], "release.yml")
+    done = site.play("rollback", "-l", "a1", *given)
+    assert done.returncode == status and site.kept() == [], done.stdout
+    assert log.read_text().split() == ["drain", "a1", "return", "a1"]
+    assert "a1 busy a1 is in use by alice." in " ".join(done.stdout.split())
+
+
+def test_a_rollback_that_fails_before_its_first_change_gives_the_node_back(site: Upgrades) -> None:
+    log = site.drains()
+    site.site.tasks("system_busy", [{"ansible.builtin.fail": {"msg": "the look has failed"}}])
+    done = site.play("rollback", "-l", "a1")
+    assert done.returncode == 2 and "the look has failed" in done.stdout and site.kept() == [], done.stdout
+    assert log.read_text().split() == ["drain", "a1", "return", "a1"]
+
+
+def test_a_rollback_in_whose_middle_somebody_works_has_failed_drained(site: Upgrades) -> None:
+    """The driver is half back: with skip, too, this is no success."""
+    log = site.drains()
+    site.site.tasks("upgrade", [CHANGE, LEAVE], "put_back.yml")
+    done = site.play("rollback", "-l", "a1", *SKIP)
+    assert done.returncode == 2 and log.read_text().split() == ["drain", "a1"], done.stdout
 
 
 def test_a_failure_is_still_named_by_the_role_in_which_it_came(site: Upgrades) -> None:

@@ -85,6 +85,30 @@ def test_hosts_are_done_with_the_same_tags_in_any_order(rollout: Rollout, monkey
 
 
 @pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        (("--tags", "system_tuning,verify"), ["tuning", "verify"]),
+        (("--tags", "framework,verify"), ["framework", "verify"]),
+        (("--skip-tags", "system,model"), ["framework", "verify"]),
+        (("--tags", "tagged"), ["system", "tuning", "framework", "model", "verify"]),
+    ],
+)
+def test_tags_choose_roles_and_the_host_is_taken_and_returned(
+    rollout: Rollout, given: tuple[str, ...], chosen: list[str]
+) -> None:
+    """As in site.yml; what begins and ends a batch is done with any tags."""
+    log = rollout.folder / "drains"
+    rollout.site.tasks("system_tuning", [rollout.site.mark("tuning")])
+    rollout.site.tasks("operator_lock", RELEASED, "release.yml")
+    words = {"drain_by": "command", "drain_owner": "alice"}
+    words |= {"drain_command": f"sh -c 'echo drain >> {log}'", "drain_return_command": f"sh -c 'echo return >> {log}'"}
+    done = rollout.run(*given, "-e", json.dumps(words), "-l", "a1")
+    assert done.returncode == 0 and reached(done.stdout) == {"a1": chosen}, done.stdout
+    assert log.read_text().split() == ["drain", "return"] and "RELEASED a1" in done.stdout
+    assert rollout.states() == {"a1": "done"}
+
+
+@pytest.mark.parametrize(
     ("fault", "canaries", "group", "status", "why"),
     [
         pytest.param("lost", 1, "lost", 4, 'in "Go on with a lost host": ', id="lost-alone"),

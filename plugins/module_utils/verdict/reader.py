@@ -40,7 +40,8 @@ class Reader(NamedTuple):
     read    the value; null means "it does not exist". An exception makes the reading unreadable, with that reason
     source  what it reads, and the command that shows why that fails
     ahead   ALWAYS or WITHOUT_CARDS if it is so slow that it is taken while a training runs, in any case or only if that
-            has no card: neither changes what the other finds
+            has no card: neither changes what the other finds. Where none runs, those WITHOUT_CARDS, which load the
+            environment's libraries, are taken by a child while the others of their level are
     scanned whether it says something about a host that the toolkit has not set up
     """
 

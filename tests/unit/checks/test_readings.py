@@ -38,6 +38,7 @@ from gpuwright.readings.software import (
 from gpuwright.readings.tensorflow import read_tensorflow
 from gpuwright.training import trainer_run
 from gpuwright.verdict.check import DEEP, QUICK, STANDARD
+from gpuwright.verdict.reading_sources import by_hand
 from host_tree import HostTree
 
 # What they write, the user who reads the environment must be able to read.
@@ -89,6 +90,56 @@ def test_what_is_read_beside_a_training_is_what_is_read_without_one(node, cards_
     assert ahead == {name: alone[name] for name in ahead} and ("venv" in ahead) is not cards_train
     marked = collect(expectations, node.root, ahead={name: f"ahead: {name}" for name in ahead})
     assert [name for name in ahead if marked[name] != f"ahead: {name}"] == []
+
+
+def readers(**reads: Any) -> list[readings.Reader]:
+    """Of level standard; those whose names begin with "loading" load the environment's libraries."""
+    return [
+        readings.Reader(
+            name=name,
+            level=STANDARD,
+            read=read,
+            source=by_hand("", ""),
+            ahead=readings.WITHOUT_CARDS if name.startswith("loading") else "",
+        )
+        for name, read in reads.items()
+    ]
+
+
+SEEN = readings.Seen("/", {}, {}, {})
+
+
+def test_what_loads_libraries_and_the_other_readings_are_taken_at_once(monkeypatch, tmp_path):
+    """Each waits for the other, so one after the other they would never end."""
+    for name in ("there", "back"):
+        os.mkfifo(tmp_path / name)
+
+    def loading(_seen: Any) -> str:
+        (tmp_path / "there").write_text("from the child")
+        return (tmp_path / "back").read_text()
+
+    def other(_seen: Any) -> str:
+        found = (tmp_path / "there").read_text()
+        (tmp_path / "back").write_text("from the caller")
+        return found
+
+    monkeypatch.setattr(readings, "READERS", readers(first=lambda _seen: 1, loading=loading, other=other))
+    found = readings.collect_level(SEEN, STANDARD)
+    assert found == {"first": 1, "loading": "from the caller", "other": "from the child"}
+    assert list(found) == ["first", "loading", "other"]
+
+
+def test_a_reading_whose_process_is_killed_is_unreadable_and_stops_no_other(monkeypatch):
+    killed = readers(loading=lambda _seen: os.kill(os.getpid(), 9), loading_too=lambda _seen: 2, other=lambda _seen: 3)
+    monkeypatch.setattr(readings, "READERS", killed)
+    lost = {"unreadable": readings.NO_ANSWER}
+    assert readings.collect_level(SEEN, STANDARD) == {"loading": lost, "loading_too": lost, "other": 3}
+
+
+def test_a_host_that_starts_no_further_process_takes_its_readings_in_turn(monkeypatch):
+    monkeypatch.setattr(readings, "READERS", readers(loading=lambda _seen: os.getpid(), other=lambda _seen: 3))
+    monkeypatch.setattr("gpuwright.host.in_child.os.fork", lambda: (_ for _ in ()).throw(BlockingIOError("no process")))
+    assert readings.collect_level(SEEN, STANDARD) == {"loading": os.getpid(), "other": 3}
 
 
 @needs_root

@@ -157,7 +157,7 @@ def hosts_of(layer: str, hosts: list[str], variables: Mapping[str, Any]) -> list
 
 
 def with_another(some: list[str], hosts: list[str]) -> list[str]:
-    """Some of the hosts, and one for which the play ends at once (roles/preflight/tasks/main.yml, closer.yml).
+    """Some of the hosts, and one for which the play ends at once (nothing_to_do.yml and closer.yml of preflight).
 
     Where all hosts of a play fail, Ansible ends the whole run, also for hosts that only other plays are for.
     """

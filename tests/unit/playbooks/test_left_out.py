@@ -46,7 +46,7 @@ def late(site: Site, kind: str) -> None:
     """A role that finds on `late` what stops it there, when others are through with preflight."""
     told = {"kind": kind, "reason": "alice began to train.", "next": "Wait for alice."}
     leave = {
-        "ansible.builtin.include_role": {"name": "gpuwright.node.preflight", "tasks_from": "leave_out"},
+        "ansible.builtin.include_role": {"name": "gpuwright.node.preflight", "tasks_from": "fail_as_left_out"},
         "vars": {"preflight_left_out": told},
         "when": "inventory_hostname == 'late'",
     }

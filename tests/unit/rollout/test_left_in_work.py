@@ -15,7 +15,7 @@ TOLD = {"kind": "busy", "reason": "alice began to train.", "next": "Wait for ali
 # As the role system_busy does it within a layer.
 LEAVE: dict[str, Any] = {
     "name": "Leave out",
-    "ansible.builtin.include_role": {"name": "gpuwright.node.preflight", "tasks_from": "leave_out"},
+    "ansible.builtin.include_role": {"name": "gpuwright.node.preflight", "tasks_from": "fail_as_left_out"},
     "vars": {"preflight_left_out": TOLD},
     "when": "inventory_hostname == 'a1'",
 }

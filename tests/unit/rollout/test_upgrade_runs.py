@@ -56,7 +56,8 @@ class Upgrades(Rollout):
         super().__init__(folder)
         for role in ("upgrade", "rollback", "rollout"):
             shutil.copytree(REPOSITORY / "roles" / role, folder / "roles" / role, dirs_exist_ok=True)
-        shutil.copy(REPOSITORY / "roles/preflight/tasks/main.yml", folder / "roles/preflight/tasks/main.yml")
+        for name in ("main.yml", "nothing_to_do.yml"):
+            shutil.copy(REPOSITORY / "roles/preflight/tasks" / name, folder / "roles/preflight/tasks" / name)
         probe = folder / "library/gpu_probe.py"
         # As the real one, it also reads in check mode.
         probe.write_text(probe.read_text().replace("spec=parameters)", "spec=parameters, supports_check_mode=True)"))

@@ -179,7 +179,7 @@ def test_somebody_who_begins_to_work_after_the_look_is_not_disturbed(
     """The verification at level deep would load the cards under that work."""
     site.gpu_node("a1")
     told = {"kind": "busy", "reason": "alice began to train.", "next": "Wait for alice."}
-    leave = {"name": "gpuwright.node.preflight", "tasks_from": "leave_out"}
+    leave = {"name": "gpuwright.node.preflight", "tasks_from": "fail_as_left_out"}
     site.site.tasks("system_busy", [{"ansible.builtin.include_role": leave, "vars": {"preflight_left_out": told}}])
     site.site.tasks("verify", [{"ansible.builtin.debug": {"msg": "LOADED"}}], "kept.yml")
     done = site.sweep(**given)

@@ -150,7 +150,7 @@ from typing import Any, Callable, Dict
 
 from ansible_collections.gpuwright.node.plugins.module_utils.doctor.parameters import SPEC, wrong_parameter
 from ansible_collections.gpuwright.node.plugins.module_utils.first_record.tested import begin_test, end_test
-from ansible_collections.gpuwright.node.plugins.module_utils.operator.held import holding
+from ansible_collections.gpuwright.node.plugins.module_utils.operator.lock_and_ledger import holding
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.expectations import parse_expectations, read_own
 

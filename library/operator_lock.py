@@ -24,14 +24,14 @@ options:
     type: str
     default: ""
   wait_minutes:
-    description: Minutes to wait for processes that a run which has ended left working.
+    description: Minutes to wait for processes that a run which has ended left working. Where it is not given, the
+      variable C(operator_lock_wait_minutes) or its role's default.
     type: float
-    default: 30
   quiet_minutes:
     description: Minutes after the last call of a run, and after its last process on the host was seen, for which it
-      keeps the lock from runs of other controllers.
+      keeps the lock from runs of other controllers. Where it is not given, the variable
+      C(operator_lock_quiet_minutes) or its role's default.
     type: float
-    default: 10
   claim:
     description: Who is asking (run, who, controller, machine, pid, started, playbook); the action plugin fills it in.
     type: dict
@@ -99,7 +99,7 @@ ansible_facts:
   returned: always
 """
 
-from ansible_collections.gpuwright.node.plugins.module_utils.operator import held
+from ansible_collections.gpuwright.node.plugins.module_utils.operator import lock_and_ledger
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.record import Answer, look, release, take
 
@@ -110,8 +110,8 @@ def main() -> None:
         argument_spec={
             "state": {"choices": ["taken", "seen", "released"], "default": "taken"},
             "takeover": {"default": ""},
-            "wait_minutes": {"type": "float", "default": 30},
-            "quiet_minutes": {"type": "float", "default": 10},
+            "wait_minutes": {"type": "float"},
+            "quiet_minutes": {"type": "float"},
             "claim": {"type": "dict", "default": {}},
             "replaces": {"default": ""},
             "judged_s": {"type": "float"},
@@ -120,7 +120,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     claim, state = module.params["claim"], module.params["state"]
-    wrong = held.unclaimed(claim)
+    wrong = lock_and_ledger.unclaimed(claim)
     if wrong:
         module.fail_json(
             msg=f"operator_lock was asked without {wrong}: its action plugin was not found. "
@@ -128,19 +128,20 @@ def main() -> None:
         )
     made = False
     try:
-        with held.kept():
+        with lock_and_ledger.kept():
             if state == "released" and not module.check_mode:
-                noted = held.close_ledger(claim["run"])
+                noted = lock_and_ledger.close_ledger(claim["run"])
                 released = release(claim["run"])
-                module.exit_json(changed=False, released=released, noted=noted, **held.shown(Answer(False), ""))
+                nobody = lock_and_ledger.shown(Answer(False), "")
+                module.exit_json(changed=False, released=released, noted=noted, **nobody)
             if state == "taken" and not module.check_mode:
                 answer = take(claim, module.params["replaces"], judged_s=module.params["judged_s"])
-                made = answer.held and held.open_ledger(claim["run"], module.params["names"])
+                made = answer.held and lock_and_ledger.open_ledger(claim["run"], module.params["names"])
             else:
                 answer = look(claim["run"])
-    except held.NotKept as error:
+    except lock_and_ledger.NotKept as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, first_record=made, **held.shown(answer, claim["run"]))
+    module.exit_json(changed=False, first_record=made, **lock_and_ledger.shown(answer, claim["run"]))
 
 
 if __name__ == "__main__":

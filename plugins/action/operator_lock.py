@@ -11,12 +11,15 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpuwright.node.plugins.plugin_utils import operator_run as runs
 from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import facts_of
+from ansible_collections.gpuwright.node.plugins.plugin_utils.role_options import value_of
 from ansible_collections.gpuwright.node.plugins.plugin_utils.summary.left_out import left_out_message
 from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.rules import wrong_takeover
 
 ASK_AGAIN_S = 3.0
 DAMAGED = "damaged"
 BREAK = "-e gpuwright_lock=break"
+# Options that have their default in the role operator_lock alone, under its name.
+OF_THE_ROLE = ("wait_minutes", "quiet_minutes")
 display = Display()
 
 
@@ -105,8 +108,7 @@ class ActionModule(ActionBase):
             {
                 "state": {"type": "str", "choices": ["taken", "seen", "released"], "default": "taken"},
                 "takeover": {"type": "str", "default": ""},
-                "wait_minutes": {"type": "float", "default": 30},
-                "quiet_minutes": {"type": "float", "default": 10},
+                **dict.fromkeys(OF_THE_ROLE, {"type": "float"}),
             }
         )
         task_vars = task_vars or {}
@@ -117,6 +119,7 @@ class ActionModule(ActionBase):
         again = f"ansible-playbook {claim['playbook']} -l {host}"
         answer = self._ask(claim, options["state"], Step(), task_vars)
         if options["state"] == "taken" and not self._task.check_mode:
+            options.update(self._limits(options, task_vars))
             answer = self._insist(answer, claim, options, again, task_vars)
         elif options["state"] != "released":
             self._tell(answer, host)
@@ -130,6 +133,12 @@ class ActionModule(ActionBase):
             facts["gpu_node_left_out"] = told
             answer = {"failed": True, "msg": left_out_message(host, told)}
         return {**result, **answer, "ansible_facts": facts}
+
+    def _limits(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, float]:
+        """The minutes of OF_THE_ROLE: those of the task, else the role's for this host."""
+        given = {name: options[name] for name in OF_THE_ROLE if options[name] is not None}
+        own = (name for name in OF_THE_ROLE if name not in given)
+        return {**given, **{n: float(value_of(f"operator_lock_{n}", task_vars, self._templar)) for n in own}}
 
     def _ask(self, claim: dict[str, Any], state: str, step: Step, task_vars: dict[str, Any]) -> dict[str, Any]:
         arguments = {"state": state, "claim": claim, "replaces": step.replace.strip(), "judged_s": step.judged_s}

@@ -6,7 +6,7 @@ from typing import Any
 
 from ansible.module_utils import basic
 
-from .lease import VARIABLE, lost_to, renew_own
+from .renewal import VARIABLE, lost_to, renew_own
 
 # These ask for the lock, and say themselves who has it.
 ASK = ("operator_lock", "gpu_verify")

@@ -20,7 +20,7 @@ from ..host.written.owning import make_folders
 from ..verdict.boot_check import BOOT_ID_PATH, UPTIME_PATH
 from ..verdict.kept_file import read_kept
 from ..verdict.report import now_utc, write_json
-from .lease import FOLDER, GUARD, RECORD
+from .renewal import FOLDER, GUARD, RECORD
 from .runs import Work, end_unheard, work_of_others
 
 SCHEMA = 1

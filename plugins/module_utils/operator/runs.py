@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple
 
 from ..host.files import below, link_target, names_in, read_text
 from ..host.processes import command_name, parent_of, process_ids
-from .lease import VARIABLE
+from .renewal import VARIABLE
 
 # Helpers that gpg and D-Bus leave behind on purpose. They inherit the environment but do no work for the run.
 LINGERING = ("gpg-agent", "dirmngr", "keyboxd", "scdaemon", "dbus-daemon", "dbus-launch", "ssh-agent")

@@ -17,8 +17,8 @@ import pytest
 from conftest import MODULE_UTILS, REPOSITORY
 from gpuwright.operator import record as operator_record
 from gpuwright.operator import runs as operator_runs
-from gpuwright.operator.lease import lost_to, renew
 from gpuwright.operator.record import DAMAGED, GUARD, RECORD, look, read_lock, release, take
+from gpuwright.operator.renewal import lost_to, renew
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the record must belong to root, and mounts need it")
 ALICE: dict[str, Any] = {

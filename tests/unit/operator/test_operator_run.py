@@ -10,8 +10,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import yaml
 from ansible_collections.gpuwright.node.plugins.action import operator_lock as plugin
 
 PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
@@ -251,3 +253,15 @@ def test_another_container_of_the_same_machine_is_named_as_such(monkeypatch: pyt
     monkeypatch.setattr(runs, "machine", lambda: "id:boot:4026532001")
     assert "another container" in runs.why_unknown(record(machine="id:boot:4026532002"))
     assert "another controller, ctl-2" in runs.why_unknown(record(machine="x:y:4026531836", controller="ctl-2"))
+
+
+def test_minutes_that_a_task_does_not_give_are_those_of_the_role() -> None:
+    """`operator_lock: {state: taken}` in a playbook of a site is held as long as by the role."""
+    role = yaml.safe_load((PLUGINS.parent / "roles/operator_lock/defaults/main.yml").read_text())
+    defaults = {name: float(role[f"operator_lock_{name}"]) for name in plugin.OF_THE_ROLE}
+    action = object.__new__(plugin.ActionModule)
+    action._templar = SimpleNamespace(template=lambda value, **_options: value)
+    none = dict.fromkeys(plugin.OF_THE_ROLE)
+    assert action._limits(none, {}) == defaults
+    assert action._limits(none, {"operator_lock_quiet_minutes": 7}) == {**defaults, "quiet_minutes": 7}
+    assert action._limits({**none, "wait_minutes": 0.0}, {}) == {**defaults, "wait_minutes": 0}

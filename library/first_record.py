@@ -103,7 +103,7 @@ from typing import Any, Dict
 
 from ansible_collections.gpuwright.node.plugins.module_utils.first_record import undo
 from ansible_collections.gpuwright.node.plugins.module_utils.first_record.ledger import Damaged, Newer
-from ansible_collections.gpuwright.node.plugins.module_utils.first_record.since import changed_since
+from ansible_collections.gpuwright.node.plugins.module_utils.first_record.not_ours import changed_since
 from ansible_collections.gpuwright.node.plugins.module_utils.host.placing import one_row
 from ansible_collections.gpuwright.node.plugins.module_utils.operator.node_module import AnsibleModule
 

@@ -19,7 +19,7 @@ from gpuwright.checks.containers import reading as containers
 from gpuwright.checks.gpu import strikes_kept as strikes
 from gpuwright.checks.waivers import acknowledgements
 from gpuwright.doctor import root_result
-from gpuwright.driver_change import kept, kept_driver
+from gpuwright.driver_change import kept_driver, kept_record
 from gpuwright.first_record import ledger, stamp
 from gpuwright.host.bounded import Finished
 from gpuwright.host.secure_boot import mok_request
@@ -95,12 +95,12 @@ def read_history(root: str) -> None:
 
 
 def read_kept_driver(root: str) -> None:
-    record = kept.read_record(root)
+    record = kept_record.read_record(root)
     if record is None:
         return
     kept_driver._tell(record, {})
-    kept.differing_files(record["files"], root)
-    kept.changes([], kept.packages_of(record), record["there"])
+    kept_record.differing_files(record["files"], root)
+    kept_record.changes([], kept_record.packages_of(record), record["there"])
 
 
 def read_rollout(root: str) -> None:
@@ -179,7 +179,7 @@ ENTRY.update(id="gpu.sram", when="2026-01-05T10:00:00Z", until="2026-01-06T10:00
 ENTRY.update(uptime_s=1.0, cards=["0000:3b:00.0"], last_s=None, count=1)
 STATES = {
     "kept driver": State(
-        kept.RECORD,
+        kept_record.RECORD,
         {
             "schema": 1,
             "family": "redhat",
@@ -196,7 +196,7 @@ STATES = {
             "sums": {"a.rpm": {"size": 5, "sha256": "00"}},
         },
         read_kept_driver,
-        (kept.KeptError, OSError),
+        (kept_record.KeptError, OSError),
     ),
     "tuning before": State(
         tuning_store.BEFORE,
@@ -389,7 +389,7 @@ STATES = {
     "stamp": State(
         "/venv/gpuwright.json",
         {"schema": 1, "packages": {"torch": "2"}, "lock": "00"},
-        lambda root: software.read_stamp(root, "/venv"),
+        lambda root: software.read_environment_stamp(root, "/venv"),
         (ValueError, OSError),
     ),
 }

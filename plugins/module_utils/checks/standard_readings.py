@@ -7,7 +7,7 @@ from ..host.access import read_unsafe_files
 from ..host.files import names_in
 from ..probe.host import ask
 from ..readings.software import (
-    read_stamp,
+    read_environment_stamp,
     read_venv,
     who_computes,
 )
@@ -74,7 +74,7 @@ READERS = (
     Reader(
         name="stamp",
         level=STANDARD,
-        read=lambda seen: read_stamp(seen.root, seen.expectations["venv"]),
+        read=lambda seen: read_environment_stamp(seen.root, seen.expectations["venv"]),
         source=by_hand("gpuwright.json of the environment", "cat /opt/gpuwright/venvs/current/gpuwright.json"),
         scanned=False,
     ),

@@ -12,8 +12,8 @@ from ..host.bounded import Finished, run_bounded
 from ..host.files import below
 from ..host.whole_file import write_whole
 from ..host.written.owning import make_folders, own_path
-from .compare import NOTHING, REMOVE, Row, home_of
 from .places import OWN_TREES
+from .what_goes_back import NOTHING, REMOVE, Row, home_of
 
 SECONDS = 60
 NOWHERE = "/nowhere"

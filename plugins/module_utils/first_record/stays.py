@@ -7,8 +7,8 @@ import re
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Set
 
 from ..host.files import below, read_text
-from .compare import REMOVE, STAYS, Row, home_of, packages_of, to_do
 from .places import OWN_TREES, is_own
+from .what_goes_back import REMOVE, STAYS, Row, home_of, packages_of, to_do
 
 # What programs leave in a home without anybody's doing; bash's files come from /etc/skel.
 HIDDEN = "."

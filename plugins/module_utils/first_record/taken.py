@@ -15,8 +15,8 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 from ..host.files import below
 from ..host.whole_file import write_whole
 from . import look
-from .compare import NOTHING, RESTORE, STAYS, Row
 from .ledger import LEDGER, load, save
+from .what_goes_back import NOTHING, RESTORE, STAYS, Row
 
 TAKEN = "taken"
 MODE = 0o644

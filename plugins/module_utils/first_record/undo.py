@@ -9,13 +9,13 @@ from ..host.bounded import Finished, run_bounded
 from ..host.files import below
 from ..host.whole_file import sync_folder
 from ..packages.listing import owners, removable
-from .compare import STAYS, Row, compare, own_trees, packages_of, to_do
 from .ledger import LEDGER, RECORD, attribute, load, make_record, new_ledger
 from .look import look
 from .places import FOLDER, UNIT
 from .restore import NotDone, RunProgram, remove_accounts, remove_trees, restore_files
 from .stays import with_needed, with_running, with_used
 from .taken import forget, rows_elsewhere, with_taken
+from .what_goes_back import STAYS, Row, compare, own_trees, packages_of, to_do
 
 __all__ = ["Found", "NotDone", "Tools", "describe", "find", "finish", "put_back", "units_of"]
 

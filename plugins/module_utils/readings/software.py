@@ -191,7 +191,7 @@ def read_venv(root: str, venv: str, user: str, busy: Sequence[str] = ()) -> Any:
     return answer
 
 
-def read_stamp(root: str, venv: str) -> Any:
+def read_environment_stamp(root: str, venv: str) -> Any:
     """What the role framework_pytorch wrote when the environment was complete, or None if there is no such file."""
     path = venv + "/gpuwright.json"
     if not exists(root, path):

@@ -26,11 +26,11 @@ from gpuwright.readings import software as readings_software
 from gpuwright.readings.attempt import attempt
 from gpuwright.readings.software import (
     read_cudnn_of_wheel,
+    read_environment_stamp,
     read_header_version,
     read_library_version,
     read_link,
     read_nvcc_version,
-    read_stamp,
     read_toolkit_version_file,
     read_venv,
     who_computes,
@@ -646,14 +646,14 @@ def test_a_folder_that_cannot_be_listed_makes_the_reading_unreadable(host, monke
 @pytest.mark.parametrize("text", ["", "{", "[]", '"locked"', "null"])
 def test_a_stamp_that_is_no_record_is_not_readable(host, text):
     host.put("/venv/gpuwright.json", text)
-    assert "unreadable" in attempt(read_stamp, host.root, "/venv")
+    assert "unreadable" in attempt(read_environment_stamp, host.root, "/venv")
 
 
 def test_a_stamp_that_is_not_there_is_none(host):
-    assert read_stamp(host.root, "/venv") is None
+    assert read_environment_stamp(host.root, "/venv") is None
     host.put("/elsewhere", "{}")
     (host.folder / "venv/gpuwright.json").mkdir(parents=True)
-    assert "cannot be read" in attempt(read_stamp, host.root, "/venv")["unreadable"]
+    assert "cannot be read" in attempt(read_environment_stamp, host.root, "/venv")["unreadable"]
 
 
 CUDNN = """

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuwright.driver_change import kept, kept_driver
-from gpuwright.driver_change.kept import Package
+from gpuwright.driver_change import kept_driver, kept_record
+from gpuwright.driver_change.kept_record import Package
 from gpuwright.driver_change.way_back import trial, whole_packages
 from test_kept_driver import DRIVER, KMOD, RECORD, program
 
@@ -21,7 +21,7 @@ from test_kept_driver import DRIVER, KMOD, RECORD, program
 def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Two files of packages that are kept, and programs that read names and versions from their first line."""
     for name, place in (("FOLDER", "kept"), ("RECORD", "kept/record.json"), ("FILES", "kept/packages")):
-        monkeypatch.setattr(kept, name, str(tmp_path / place))
+        monkeypatch.setattr(kept_record, name, str(tmp_path / place))
     folder = tmp_path / "kept/packages"
     folder.mkdir(parents=True)
     for package in (DRIVER, KMOD):
@@ -58,10 +58,12 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 def test_a_package_that_is_not_whole_ends_a_rollback_before_any_change(
     places: Path, tmp_path: Path, damage: str
 ) -> None:
-    kept.write_record(record_of(places))
+    kept_record.write_record(record_of(places))
     file = places / "nvidia-driver.rpm"
     file.write_bytes(DAMAGES[damage](file.read_bytes()))
-    with pytest.raises(kept.Refused, match=r"nvidia-driver-3:570\.172\.08.*is not whole.*\[rollback\.packages\]"):
+    with pytest.raises(
+        kept_record.Refused, match=r"nvidia-driver-3:570\.172\.08.*is not whole.*\[rollback\.packages\]"
+    ):
         kept_driver.bring_about({"state": "put_back", "parts": ["packages"]}, False, {"changed": False})
     assert not [call for call in calls(tmp_path) if "shell" in call]
 
@@ -115,7 +117,7 @@ def test_packages_are_on_the_disk_before_their_record(
     kept_driver.bring_about(request, False, {"changed": False})
     before = order[: order.index("named record.json")]
     assert {"nvidia-driver.rpm", "kmod-nvidia-latest-dkms.rpm", "packages"} <= set(before)
-    made = kept.read_record()
+    made = kept_record.read_record()
     assert (
         made is not None
         and made["sums"] == record_of(places)["sums"]
@@ -132,9 +134,9 @@ def test_what_could_not_be_put_back_is_not_kept(places: Path, tmp_path: Path, mo
         "state": "kept", "family": "redhat", "source": "node", "driver": "570.172.08", "patterns": ["*nvidia*"],
         "also": [], "files": [], "links": [],
     }  # fmt: skip
-    with pytest.raises(kept.KeptError, match=r"could not be put back: a trial.*status 1.*\[upgrade\.packages\]"):
+    with pytest.raises(kept_record.KeptError, match=r"could not be put back: a trial.*status 1.*\[upgrade\.packages\]"):
         kept_driver.bring_about(request, False, {"changed": False})
-    assert kept.read_record() is None
+    assert kept_record.read_record() is None
 
 
 def test_a_trial_that_fails_leaves_packages_and_settings(
@@ -142,11 +144,11 @@ def test_a_trial_that_fails_leaves_packages_and_settings(
 ) -> None:
     hold = tmp_path / "hold"
     hold.write_text("old\n")
-    files = kept.read_files([{"path": str(hold)}])
+    files = kept_record.read_files([{"path": str(hold)}])
     hold.write_text("new\n")
-    kept.write_record(record_of(places, files=files))
+    kept_record.write_record(record_of(places, files=files))
     monkeypatch.setenv("TRIAL", "1")
-    with pytest.raises(kept.Refused, match=r"570\.172\.08 cannot be put back: a trial.*\[rollback\.packages\]"):
+    with pytest.raises(kept_record.Refused, match=r"570\.172\.08 cannot be put back: a trial.*\[rollback\.packages\]"):
         kept_driver.bring_about({"state": "put_back", "parts": ["packages"]}, False, {"changed": False})
     assert hold.read_text() == "new\n" and not [call for call in calls(tmp_path) if "shell" in call]
     # Without a network, and with one: what the kept packages require may be gone, and only a repository has it.
@@ -154,10 +156,10 @@ def test_a_trial_that_fails_leaves_packages_and_settings(
 
 
 def test_a_second_try_finds_what_the_first_one_kept_whole_or_ends(places: Path, tmp_path: Path) -> None:
-    kept.write_record(record_of(places))
+    kept_record.write_record(record_of(places))
     result: dict[str, Any] = {"changed": False}
     kept_driver.bring_about({"state": "kept"}, False, result)
     assert not result["changed"] and "reinstall" not in str(calls(tmp_path))
     (places / "nvidia-driver.rpm").write_text("")
-    with pytest.raises(kept.KeptError, match=r"not whole any more.*\[upgrade\.packages\]"):
+    with pytest.raises(kept_record.KeptError, match=r"not whole any more.*\[upgrade\.packages\]"):
         kept_driver.bring_about({"state": "kept"}, False, result)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from gpuwright.first_record import undo
-from gpuwright.first_record.compare import REMOVE, STAYS, Row
 from gpuwright.first_record.stays import with_running
 from gpuwright.first_record.undo import Found, Tools
+from gpuwright.first_record.what_goes_back import REMOVE, STAYS, Row
 from gpuwright.host.bounded import Finished
 from provisioned_node import EDITOR, OURS, Node
 

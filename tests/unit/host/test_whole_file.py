@@ -30,7 +30,7 @@ OTHERWISE = {
     "launch/job.py": "the lock of a GPU, which has no content that counts",
     "operator/record.py": "the lock beside the operator's record",
     "operator/renewal.py": "a record in a tmpfs, replaced whole; every module is sent this file, so it loads little",
-    "driver_change/kept_change.py": "a script for dnf, removed when that has read it",
+    "driver_change/kept_packages.py": "a script for dnf, removed when that has read it",
     "packages/signing_key.py": "a key in a temporary folder, for gpg to read",
     "packages/stream_switch.py": "a script for dnf, removed when that has read it",
     "sources/ask_apt.py": "copies of apt's sources in a temporary folder, for apt to read",

@@ -11,7 +11,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from gpuwright.checks.driver.packages_reading import read_driver_packages
-from gpuwright.driver_change import kept_change
+from gpuwright.driver_change import kept_packages
 from gpuwright.gpu.driver_parts import of_driver
 from gpuwright.host.bounded import Finished
 from host_tree import HostTree, answers
@@ -136,8 +136,8 @@ def test_the_node_knows_what_belongs_to_no_driver(name: str) -> None:
 def test_a_way_back_leaves_what_belongs_to_no_driver(monkeypatch: Any, family: str, form: str) -> None:
     """A kernel or container toolkit that came since the upgrade began would be removed with the newer driver."""
     rows = "\n".join(form.format(name) for name in VERSIONED + FOREIGN)
-    monkeypatch.setattr(kept_change, "run_bounded", lambda *_, **__: Finished(0, rows, "", False, False, False, ""))
-    assert [package.name for package in kept_change.installed(family, ["*nvidia*"])] == sorted(VERSIONED)
+    monkeypatch.setattr(kept_packages, "run_bounded", lambda *_, **__: Finished(0, rows, "", False, False, False, ""))
+    assert [package.name for package in kept_packages.installed(family, ["*nvidia*"])] == sorted(VERSIONED)
 
 
 @pytest.mark.parametrize("manager", ["rpm", "dpkg"])

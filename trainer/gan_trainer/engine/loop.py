@@ -19,9 +19,9 @@ from ..tasks import Batch, Part, Phase, make_task
 from ..tasks.task import build_checked
 from .memory import MemoryReport, read_memory
 from .optimizers import are_finite, gradient_norm, guarded_step, make_adam, set_learning_rate, set_second_beta
-from .running_statistics import RunningStatistics
 from .schedule import average_decay, burn_in, learning_rate, second_beta
 from .stability import Watch
+from .statistics_guard import RunningStatistics
 
 
 class Trainer:

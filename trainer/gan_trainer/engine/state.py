@@ -10,7 +10,7 @@ import torch
 
 from ..models.averaging import MARK
 from .loop import Trainer
-from .running_statistics import repair
+from .statistics_guard import repair
 
 # What a resumed run takes from its configuration rather than from the checkpoint.
 PRESENT = ("lr", "betas", "weight_decay", "decoupled_weight_decay", "fused", "capturable", "foreach")

@@ -10,7 +10,7 @@ from typing import Any, List, Mapping, Sequence
 
 from ...host.bounded import Finished, run_bounded
 from ...host.os_family import python_of_dnf
-from ..kept import KeptError, Refused
+from ..kept_record import KeptError, Refused
 
 SECONDS = 600
 SHOWN_LINES = 12

@@ -11,14 +11,14 @@ from ...host.bounded import Finished, run_bounded
 from ...host.whole_file import sync_file
 from ...host.written.owning import own_path
 from ...packages.bundle_files import digest_of, is_whole
-from .. import kept
-from ..kept import Package
+from .. import kept_record
+from ..kept_record import Package
 
 FETCH_SECONDS = 1800
 QUERY_SECONDS = 60
 SHOWN_LINES = 12
 OF_FILE = {
-    "redhat": ["rpm", "-qp", "--nosignature", "--qf", kept.FORM["redhat"]],
+    "redhat": ["rpm", "-qp", "--nosignature", "--qf", kept_record.FORM["redhat"]],
     "debian": ["dpkg-deb", "--showformat", "installed ${Package} ${Version} ${Architecture}\\n", "--show"],
 }
 # The digests of header and payload; the list of all that is in the archive.
@@ -38,7 +38,7 @@ def files_in(family: str, folder: str, sums: Optional[Sums] = None) -> Dict[Pack
         if name.endswith(SUFFIX[family]) and _is_whole(family, path, sums):
             done = run_bounded(OF_FILE[family] + [path], timeout=QUERY_SECONDS)
             if done.rc == 0:
-                found.update((package, path) for package in kept.parse_packages(family, done.stdout))
+                found.update((package, path) for package in kept_record.parse_packages(family, done.stdout))
     return found
 
 
@@ -74,22 +74,22 @@ def locate(family: str, packages: Sequence[Package]) -> Tuple[List[Package], str
     """Those that no repository has, found without downloading."""
     names = [package.spelled(family) for package in packages]
     if family == "redhat":
-        form = kept.FORM["redhat"].replace("EPOCHNUM", "epoch").lower().replace("\\n", "")
+        form = kept_record.FORM["redhat"].replace("EPOCHNUM", "epoch").lower().replace("\\n", "")
         done = run_bounded(["dnf", "-q", "-y", "repoquery", "--available", "--qf", form] + names, timeout=FETCH_SECONDS)
     else:
         done = run_bounded(["apt-get", "-qq", "--print-uris", "download"] + names, timeout=FETCH_SECONDS)
         # It names all or fails.
         return ([] if done.rc == 0 else list(packages)), words_of(done)
-    found = set(kept.parse_packages(family, done.stdout)) if done.rc == 0 else set()
+    found = set(kept_record.parse_packages(family, done.stdout)) if done.rc == 0 else set()
     return [package for package in packages if package not in found], words_of(done)
 
 
 def bring(family: str, packages: Sequence[Package], sums: Optional[Sums] = None) -> Tuple[List[Package], str]:
     """Download what is not there into a folder beside, and replace the old folder by it."""
-    have = files_in(family, kept.FILES, sums)
+    have = files_in(family, kept_record.FILES, sums)
     if set(have) == set(packages):
         return [], ""
-    beside = tempfile.mkdtemp(prefix="packages.", dir=kept.FOLDER)
+    beside = tempfile.mkdtemp(prefix="packages.", dir=kept_record.FOLDER)
     try:
         own_path(beside, 0o755)
         for package, path in have.items():
@@ -103,9 +103,9 @@ def bring(family: str, packages: Sequence[Package], sums: Optional[Sums] = None)
             for path in found.values():
                 sync_file(path)
             sync_file(beside)
-            shutil.rmtree(kept.FILES, ignore_errors=True)
-            os.rename(beside, kept.FILES)
-            sync_file(kept.FOLDER)
+            shutil.rmtree(kept_record.FILES, ignore_errors=True)
+            os.rename(beside, kept_record.FILES)
+            sync_file(kept_record.FOLDER)
         return missing, words_of(done)
     finally:
         shutil.rmtree(beside, ignore_errors=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from gpuwright.first_record.ledger import LEDGER, Damaged
-from gpuwright.first_record.since import changed_since
+from gpuwright.first_record.not_ours import changed_since
 from provisioned_node import EDITOR, OURS, Node
 
 SYSTEMD = "/etc/systemd/system"

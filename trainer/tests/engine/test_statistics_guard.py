@@ -12,8 +12,8 @@ from conftest import TINY
 
 from gan_trainer.config import make_config
 from gan_trainer.engine.loop import Trainer
-from gan_trainer.engine.running_statistics import RunningStatistics
 from gan_trainer.engine.state import capture_state, restore_state
+from gan_trainer.engine.statistics_guard import RunningStatistics
 from gan_trainer.precision import choose_precision
 from gan_trainer.runs.samples import generate
 

@@ -11,8 +11,8 @@ from ..gpu.driver_parts import is_foreign
 from ..host.bounded import Finished, run_bounded
 from ..host.files import below
 from ..host.whole_file import sync_file
-from . import kept
-from .kept import KeptError, Package, Refused
+from . import kept_record
+from .kept_record import KeptError, Package, Refused
 from .way_back import trial
 from .way_back.whole_packages import (
     FETCH_SECONDS,
@@ -31,37 +31,39 @@ CHANGE_SECONDS = 3600
 
 def installed(family: str, patterns: Sequence[str]) -> List[Package]:
     """What fits and is a driver's or its toolkit's; KeptError if the package database does not answer."""
-    done = run_bounded(kept.query(family, patterns), timeout=QUERY_SECONDS)
+    done = run_bounded(kept_record.query(family, patterns), timeout=QUERY_SECONDS)
     # dpkg-query counts the patterns that find nothing.
     if done.rc not in (0, 1) or (done.rc == 1 and family == "redhat"):
         raise KeptError(f"What is installed cannot be read: {words_of(done)} [upgrade.packages]")
-    return [package for package in kept.parse_packages(family, done.stdout) if not is_foreign(package.name)]
+    return [package for package in kept_record.parse_packages(family, done.stdout) if not is_foreign(package.name)]
 
 
 def complete(record: Mapping[str, Any]) -> None:
     """What an upgrade that has not passed kept is still whole, or is brought again; KeptError, OSError."""
-    family, packages = record["family"], kept.packages_of(record)
-    if record["source"] != kept.NODE or set(packages) <= set(files_in(family, kept.FILES, record.get("sums"))):
+    family, packages = record["family"], kept_record.packages_of(record)
+    if record["source"] != kept_record.NODE or set(packages) <= set(
+        files_in(family, kept_record.FILES, record.get("sums"))
+    ):
         return
     missing, words = bring(family, packages, record.get("sums"))
     if missing:
         raise KeptError(
-            f"{some(missing, family)} was kept in {kept.FILES} and is not whole any more, so this host could not get "
-            f"the driver {record['driver']} back. {words} Put its file there, or upgrade without a way back: "
+            f"{some(missing, family)} was kept in {kept_record.FILES} and is not whole any more, so this host could "
+            f"not get the driver {record['driver']} back. {words} Put its file there, or upgrade without a way back: "
             "upgrade_keep: nothing [upgrade.packages]"
         )
-    kept.write_record({**record, "sums": sums_of(files_in(family, kept.FILES).values())})
+    kept_record.write_record({**record, "sums": sums_of(files_in(family, kept_record.FILES).values())})
 
 
 def keep(params: Mapping[str, Any], packages: Sequence[Package], there: Sequence[Package]) -> Dict[str, Any]:
     """Bring the packages to the node, or prove that a mirror has them; then write the record. KeptError, OSError."""
     family, source = params["family"], params["source"]
-    os.makedirs(below("/", kept.FOLDER), mode=0o700, exist_ok=True)
-    ask = locate if source == kept.MIRROR else bring
+    os.makedirs(below("/", kept_record.FOLDER), mode=0o700, exist_ok=True)
+    ask = locate if source == kept_record.MIRROR else bring
     missing, words = ask(family, packages)
-    files = {} if source == kept.MIRROR or missing else files_in(family, kept.FILES)
+    files = {} if source == kept_record.MIRROR or missing else files_in(family, kept_record.FILES)
     sums = sums_of(files.values())
-    for folder in (kept.FILES, kept.FOLDER, os.path.dirname(kept.FOLDER)) if files else ():
+    for folder in (kept_record.FILES, kept_record.FOLDER, os.path.dirname(kept_record.FOLDER)) if files else ():
         sync_file(folder)
     if missing:
         raise KeptError(
@@ -71,38 +73,38 @@ def keep(params: Mapping[str, Any], packages: Sequence[Package], there: Sequence
         )
     trial.prove_kept(family, files)
     record = {
-        "schema": kept.SCHEMA,
+        "schema": kept_record.SCHEMA,
         "family": family,
         "source": source,
         "driver": params["driver"],
         "packages": [list(package) for package in packages],
         "patterns": list(params["patterns"]) + list(params["also"]),
         "there": sorted({package.name for package in there}),
-        "files": kept.read_files(params["files"]),
-        "links": [list(pair) for pair in kept.read_links(params["links"]).items()],
+        "files": kept_record.read_files(params["files"]),
+        "links": [list(pair) for pair in kept_record.read_links(params["links"]).items()],
         "bytes": sum(one["size"] for one in sums.values()),
         "sums": sums,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         # Until the change that comes has passed: a second try must not keep what a broken one left.
         "open": True,
     }
-    kept.write_record(record)
+    kept_record.write_record(record)
     return record
 
 
 def put_back_packages(record: Mapping[str, Any], install: Sequence[Package], gone: Sequence[str]) -> None:
     """One transaction from the kept files, or from a mirror's; KeptError before anything is removed, where it fails."""
-    family, every = record["family"], kept.packages_of(record)
+    family, every = record["family"], kept_record.packages_of(record)
     with tempfile.TemporaryDirectory(prefix="gpuwright-") as folder:
-        files = files_in(family, kept.FILES, record.get("sums"))
+        files = files_in(family, kept_record.FILES, record.get("sums"))
         absent = [package for package in install if package not in files]
-        if absent and record["source"] == kept.MIRROR:
+        if absent and record["source"] == kept_record.MIRROR:
             _from_mirror(family, absent, folder)
             files.update(files_in(family, folder))
             absent = [package for package in install if package not in files]
         if absent:
             raise Refused(
-                f"{some(absent, family)} is not whole in {kept.FILES}, where it was kept, so the driver "
+                f"{some(absent, family)} is not whole in {kept_record.FILES}, where it was kept, so the driver "
                 f"{record['driver']} cannot be put back. Put its file there, or install that driver with site.yml and "
                 "system_driver_version [rollback.packages]"
             )
@@ -111,13 +113,13 @@ def put_back_packages(record: Mapping[str, Any], install: Sequence[Package], gon
         # second try is for something that the kept packages require, that is gone, and that only a repository has.
         for offline in (True, False):
             done = _transaction(family, [files[package] for package in install], gone, folder, offline)
-            install, gone = kept.changes(installed(family, record["patterns"]), every, record["there"])
+            install, gone = kept_record.changes(installed(family, record["patterns"]), every, record["there"])
             if not install and not gone:
                 return
     raise KeptError(
         f"The packages of driver {record['driver']} were not put back; missing: {some(install, family) or 'none'}, "
-        f"too many: {', '.join(gone) or 'none'}. {words_of(done)} Next: install the files in {kept.FILES} by hand "
-        "[rollback.packages]"
+        f"too many: {', '.join(gone) or 'none'}. {words_of(done)} Next: install the files in {kept_record.FILES} by "
+        "hand [rollback.packages]"
     )
 
 

@@ -21,7 +21,6 @@ from .driver import downgrade_problems, guard_remarks, read_guarded
 from .fapolicyd import fapolicyd_problems, read_fapolicyd
 from .other_sources import other_source_problems, read_other_sources
 from .own_packages import own_package_problems
-from .platforms import platform_problems
 from .problem import (
     Problem,
     problem,
@@ -29,6 +28,7 @@ from .problem import (
 from .repositories import key_problems, repository_problems
 from .secure_boot import secure_boot_problems
 from .space import FOLDERS, largest_initramfs_mib, read_filesystem, read_only_problems, space_needed, space_problems
+from .unknown_board import platform_problems
 
 NO_SOURCES: Dict[str, Any] = {"others": [], "refuses": "", "refused": "", "broken": []}
 # TLS certificates and Kerberos tickets are refused if clocks differ by little more than this many seconds.

@@ -9,8 +9,8 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import is_part_of
 
 from .candidates import Candidate
-from .kernels.names import kernel_remarks, kernels_of, names_of
-from .machines.platforms import NOTHING, Part, exact_names, other_names, platform_of
+from .kernels.packages import kernel_remarks, kernels_of, names_of
+from .machines.board_packages import NOTHING, Part, exact_names, other_names, platform_of
 
 # The guards of a driver, as the plan announces them.
 MODULE_STREAM = "dnf's module stream {}"

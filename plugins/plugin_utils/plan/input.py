@@ -18,9 +18,9 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.versions impor
 from .candidates import AT_LEAST, CPU_BUILD, PINS, TOOLKIT_KINDS, Candidate, accepts, pin_label
 from .clash import conflict
 from .driver_packages import boot_kernels
-from .kernels.names import kernels_of, unknown_kernels
-from .names import newest_release
+from .kernels.packages import kernels_of, unknown_kernels
 from .rules import Gpu
+from .typed_names import newest_release
 from .unlisted import DRIVER_FORM, known_drivers, nearest_driver
 
 # A user who pins these has taken over what the plan would have derived from a GPU's architecture.

@@ -14,7 +14,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.gpu.platforms impor
 from ansible_collections.gpuwright.node.plugins.module_utils.probe.plan_choices import plan_choices
 
 from .candidates import PINS
-from .names import board_twin, find_card, find_system, machine_of, split_cards
+from .typed_names import board_twin, find_card, find_system, machine_of, split_cards
 
 BECAUSE_WIDTH = 90
 CHOICE_WIDTH = 34

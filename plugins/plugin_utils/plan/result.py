@@ -21,7 +21,7 @@ from .driver_packages import (
 )
 from .input import only_planned
 from .kernels.signed import signed_names
-from .machines.platforms import names_of_all_branches, parts_of, platform_warnings
+from .machines.board_packages import names_of_all_branches, parts_of, platform_warnings
 from .reasons import choice_reason, find_warnings
 from .risks.builds import build_warnings
 from .risks.compilers import HostCompiler, compiler_warnings, host_compiler

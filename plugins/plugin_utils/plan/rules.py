@@ -28,7 +28,7 @@ from .frameworks import (
     sm,
     tensorflow_computes_on,
 )
-from .machines.platforms import platform_refuses
+from .machines.board_packages import platform_refuses
 from .places import before_repository, one_place, place_has
 from .seen import SEEN
 from .support import compiles, drives, has_code, what_drives

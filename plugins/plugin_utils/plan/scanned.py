@@ -16,7 +16,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.host.written.state_
 
 from .clash import conflict
 from .input import find_release, installed_systems
-from .names import find_system, newest_release
+from .typed_names import find_system, newest_release
 
 STDIN = "-"
 EXPECTED = "expected what gpu-doctor --scan --json (or a report of a node) holds"

@@ -40,13 +40,13 @@ from .input import (
     without_toolkit,
 )
 from .kernels.signed import needs_a_console
+from .machines.board_packages import platform_of
 from .machines.guests import guest_of, guest_warnings
-from .machines.platforms import platform_of
-from .names import newest_release
 from .result import describe, requirements
 from .risks.holes import known_holes, wheel_holes
 from .rules import Rules
 from .search import Problem
+from .typed_names import newest_release
 from .unknown import unknown_value
 from .unlisted import with_unlisted
 

@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.names import newest_release
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.typed_names import newest_release
 from test_plan_questions import MATRIX, ask, make_host
 
 NOTHING = "This version installs nothing on "

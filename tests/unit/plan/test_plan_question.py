@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuwright.node.plugins.filter.plan_question import plan_question
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.input import controller_refusal, find_release
-from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.names import find_card
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host, pins_from
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.typed_names import find_card
 from conftest import REPOSITORY
 from gpu_plan_program import PROGRAM, ask
 from gpuwright.gpu.devices import NAMES, describe_device

@@ -8,7 +8,7 @@ import yaml
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from conftest import REPOSITORY
-from gpuwright.preflight.platforms import platform_problems
+from gpuwright.preflight.unknown_board import platform_problems
 from gpuwright.probe.board import read_platform
 from gpuwright.probe.hardware import read_gpus
 from host_tree import HostTree

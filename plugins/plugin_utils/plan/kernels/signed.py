@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .names import kernels_of
+from .packages import kernels_of
 
 
 def signed_names(

@@ -2,8 +2,8 @@
 # shellcheck shell=sh
 # What gpuwright-healthcheck, gpuwright-prolog and gpuwright-epilog share; they read it from their own folder.
 #
-# A node drains nothing itself. It writes its verdict into a field of its own row in Slurm, and gpuwright-drains on the
-# controller, the one place that drains, reads it there: 50 nodes that fail at once are then one question, not 50.
+# A node drains nothing itself, except with PROLOG_ON_FAIL=refuse. It writes its verdict into a field of its own row in
+# Slurm. gpuwright-drains on the controller reads all rows there: 50 nodes that fail at once are one question, not 50.
 
 # Slurm gives a prolog no search path. Set SLURM_BIN below if Slurm lies elsewhere. Of the administrator's own folders,
 # those in which only root can put a program; find follows a link there, and its owner's folder counts.

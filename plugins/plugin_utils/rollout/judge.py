@@ -28,7 +28,7 @@ class Decision:
 
 
 def decide(record: Mapping[str, Any], batch: Sequence[str]) -> Decision:
-    """For a batch that is about to begin; `record` as in record.py."""
+    """For a batch that is about to begin; `record` as in state_file.py."""
     hosts, start, rules = record["hosts"], record["starts"], record["rules"]
     stop = broken(hosts, start, rules)
     if stop:

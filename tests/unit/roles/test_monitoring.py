@@ -10,8 +10,10 @@ import healthy_node
 import pytest
 import yaml
 from gpuwright.checks.all import CHECKS, run_checks
+from gpuwright.checks.gpu.heat import LIMITS as HEAT
+from gpuwright.checks.gpu.throttling import BAD_CLOCKS
 from gpuwright.checks.waivers.report import with_waivers
-from gpuwright.doctor.metrics import metrics
+from gpuwright.doctor.metrics import STATUS_VALUE, metrics
 from gpuwright.doctor.metrics_gpu import QUANTITIES, STATES
 from gpuwright.verdict.boot_check import RECORD_PATH, UNIT_PATH
 from gpuwright.verdict.report import make_report
@@ -29,6 +31,33 @@ ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule
 TESTS = yaml.safe_load(RULES_TEST.read_text())["tests"]
 # From the node_exporter that serves gpuwright.prom; everything else must be one of ours.
 FOREIGN = {"node_boot_time_seconds"}
+INTERVALS = yaml.safe_load((ROLE / "meta/argument_specs.yml").read_text())["argument_specs"]["main"]["options"][
+    "system_monitor_interval_minutes"
+]["choices"]
+BAND = f"{HEAT['temperature_band'].value:g}"
+# A node is silent for too long after two of the longest intervals.
+SILENT_S = f"{max(INTERVALS) * 60 * 2}"
+# What an alert and the program both know, as the rule spells it.
+SAID_TWICE = (
+    ("GpuwrightVerdictFail", f"gpuwright_verdict == {STATUS_VALUE['FAIL']}"),
+    ("GpuwrightVerdictUnknown", f"gpuwright_verdict == {STATUS_VALUE['UNKNOWN']}"),
+    ("GpuwrightCheckFail", f"gpuwright_check == {STATUS_VALUE['FAIL']}"),
+    ("GpuwrightCheckWarn", f"gpuwright_check == {STATUS_VALUE['WARN']}"),
+    ("GpuwrightCheckUnknown", f"gpuwright_check == {STATUS_VALUE['UNKNOWN']} unless"),
+    ("GpuwrightCheckUnknown", f'gpuwright_check{{id="driver.reachable"}} == {STATUS_VALUE["FAIL"]}'),
+    ("GpuwrightStale", f"gpuwright_last_run_timestamp_seconds > {SILENT_S}"),
+    ("GpuwrightGpuHot", f"gpuwright_gpu_temperature_slowdown_celsius - {BAND}"),
+)
+# The same for all expressions, those of the dashboard, too; any other is compared with another series, 0 or 1.
+STATES_OF_A_CHECK = {str(value) for value in STATUS_VALUE.values()}
+NUMBERS = {
+    "gpuwright_verdict": STATES_OF_A_CHECK,
+    "gpuwright_check": STATES_OF_A_CHECK,
+    "gpuwright_last_run_timestamp_seconds": {SILENT_S},
+    "gpuwright_gpu_temperature_slowdown_celsius": {BAND},
+}
+SELECTOR = re.compile(r"\{[^}]*\}")
+NUMBER = re.compile(r"(\w+)\)* *(?:[=!]=|[<>]=?|[-+*/]) *(-?\d+\b)")
 METRIC = re.compile(r"\b(?:gpuwright|node)_[a-z0-9_]+\b")
 
 
@@ -111,6 +140,26 @@ def test_an_alert_says_what_how_bad_and_what_to_do(rule):
 def test_an_alert_names_checks_that_exist(rule):
     named = re.findall(r"--explain ([a-z_]+(?:\.[a-z_]+)+)", rule["annotations"]["action"])
     assert set(named) <= {check.id for check in CHECKS}
+
+
+@pytest.mark.parametrize(("alert", "words"), SAID_TWICE)
+def test_a_rule_has_the_limit_that_the_program_has(alert, words):
+    (rule,) = (rule for rule in ALERTS if rule["alert"] == alert)
+    assert words in rule["expr"]
+    if alert == "GpuwrightGpuHot":
+        assert f"Within {BAND} degrees" in rule["annotations"]["description"]
+
+
+def test_a_slowdown_is_an_alert_where_the_check_fails():
+    (rule,) = (rule for rule in ALERTS if rule["alert"] == "GpuwrightGpuSlowedDown")
+    (reasons,) = re.findall(r'reason=~"([^"]+)"', rule["expr"])
+    assert sorted(reasons.split("|")) == sorted(BAD_CLOCKS)
+
+
+@pytest.mark.parametrize(("where", "expression"), expressions(), ids=lambda value: str(value)[:40])
+def test_no_expression_has_a_limit_of_its_own(where, expression):
+    found = NUMBER.findall(SELECTOR.sub("", expression))
+    assert [(name, number) for name, number in found if number not in NUMBERS.get(name, {"0", "1"})] == [], where
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])

@@ -273,7 +273,7 @@ def verification(host: Host, name: str, launcher: str, *more: str) -> None:
     script.chmod(0o755)
     test = {"python": "/v/python", "launcher": str(script), "user": "root", "device": "cpu", "unit": ""}
     task = {"expectations": healthy_node.EXPECTATIONS, "level": "quick", "smoke_test": test, "hold": "how"}
-    how = {"state": "taken", "takeover": "{{ gpuwright_lock | default('') }}", "wait_minutes": 1, "quiet_minutes": 120}
+    how = {"state": "taken", "takeover": "{{ gpuwright_lock | default('') }}", "wait_minutes": 1}
     base = {"hosts": "gpu_nodes", "gather_facts": False, "become": True, "vars": {"how": how}}
     tasks = [{"gpuwright.node.gpu_verify": task}, *({"ansible.builtin.shell": one} for one in more)]
     (host.folder / name).write_text(json.dumps([{**base, "tasks": tasks}]))

@@ -15,6 +15,7 @@ WRITTEN = ("/etc", "/usr", "/usr/local", "/var", "/opt")
 FOLDERS = WRITTEN + ("/tmp", "/boot")
 # Names of the images that dracut and update-initramfs write.
 INITRAMFS = ("initramfs-", "initrd.img-", "initrd-")
+# Without CUDA's libraries, which are large and few: a sixth of the MiB, and as many files.
 CPU_ENVIRONMENT_PARTS = 6
 CLEAN = {"redhat": "sudo dnf clean packages", "debian": "sudo apt-get clean"}
 
@@ -56,8 +57,8 @@ def space_needed(plan: Mapping[str, Any], facts: Mapping[str, Any], wishes: Mapp
 
     def add(what: str, folder: str, key: str, parts: int = 1) -> None:
         row = space[key]
-        needs.append((what, folder, row["mib"] // parts, row["files"] // parts))
-        cache = "/tmp" if key == "environment" else "/var"
+        needs.append((what, folder, row["mib"] // parts, row["files"]))
+        cache = "/tmp" if folder == "/opt" else "/var"
         needs.append(("download of " + what, cache, row["download_mib"] // parts, 0))
 
     if not plan["driver"]["present"]:
@@ -77,6 +78,8 @@ def space_needed(plan: Mapping[str, Any], facts: Mapping[str, Any], wishes: Mapp
             "environment",
             1 if plan["pytorch"]["build"] != "cpu" else CPU_ENVIRONMENT_PARTS,
         )
+        if plan["tensorflow"]["version"]:
+            add("TensorFlow", "/opt", "tensorflow")
     return needs
 
 

@@ -385,6 +385,7 @@ SPACE = {
         ("cuda", 2000, 200, 20),
         ("cudnn", 4000, 400, 40),
         ("environment", 6000, 600, 60),
+        ("tensorflow", 700, 70, 7),
     )
 }
 PLAN = {
@@ -392,6 +393,7 @@ PLAN = {
     "cuda": {"version": "12.9"},
     "cudnn": {"version": "9"},
     "pytorch": {"build": "cu128"},
+    "tensorflow": {"version": ""},
 }
 NOTHING_YET = {"cuda": False, "cudnn": False, "environment": False}
 
@@ -436,7 +438,14 @@ def test_what_is_there_or_not_planned_needs_nothing(changes, missing):
 def test_a_kernel_needs_room_where_kernels_are_and_a_cpu_build_less():
     assert needed(allow_kernel_update=True)["kernel in /boot"] == (50, 5)
     assert "kernel in /boot" not in needed(allow_kernel_update=True, plan={"driver": {"present": True}})
-    assert needed(plan={"pytorch": {"build": "cpu"}})["Python environment in /opt"] == (1000, 100)
+    assert needed(plan={"pytorch": {"build": "cpu"}})["Python environment in /opt"] == (1000, 600)
+
+
+def test_tensorflow_in_the_environment_is_counted_until_it_is_there():
+    wanted = {"plan": {"tensorflow": {"version": "2.20.0"}}}
+    assert needed(**wanted)["TensorFlow in /opt"] == (700, 70)
+    assert needed(**wanted)["download of TensorFlow in /tmp"] == (7, 0)
+    assert "TensorFlow in /opt" not in needed(environment=True, **wanted)
 
 
 def system(mib: int, inodes: int | None = 1000, device: int = 1) -> dict:

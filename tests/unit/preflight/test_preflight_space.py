@@ -48,6 +48,27 @@ def test_another_environment_is_counted(tmp_path: Path) -> None:
     assert ("Python environment", "/opt", 9000, 40000) in needs
 
 
+@pytest.mark.parametrize(
+    ("build", "version", "mib", "files"),
+    [
+        # As found on a node with Python 3.11: the CPU build of PyTorch 2.13.0, and TensorFlow 2.20 beside it.
+        ("cpu", "", 1253, 33590),
+        ("cpu", "2.20.0", 3192, 60835),
+        ("cu128", "2.20.0", 9000, 60835),
+    ],
+)
+def test_an_environment_is_counted_with_all_that_is_planned_in_it(
+    build: str, version: str, mib: int, files: int
+) -> None:
+    made = plan()
+    made["pytorch"]["build"], made["tensorflow"]["version"] = build, version
+    needs = space_needed(made, facts(has={"cuda": True, "cudnn": True, "environment": False}), wishes())
+    (found, many) = (sum(need[place] for need in needs if need[1] == "/opt") for place in (2, 3))
+    assert mib <= found < 2 * mib and files <= many < 2 * files
+    there = space_needed(made, facts(has={"cuda": True, "cudnn": True, "environment": True}), wishes())
+    assert not [need for need in there if need[1] == "/opt"]
+
+
 @pytest.mark.parametrize("update", [False, True])
 def test_a_new_initramfs_needs_room_in_boot(update: bool) -> None:
     needs = space_needed(plan(), facts(initramfs_mib=180), wishes(allow_kernel_update=update))

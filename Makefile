@@ -68,7 +68,7 @@ trainer: venv ## the GAN trainer on the CPU, without what takes long
 trainer-long: venv ## what of the trainer's tests compiles, traces or trains for long
 	@$(RUN) trainer-long
 
-tensorflow: venv ## the check of TensorFlow, on a real one for processors
+tensorflow: venv ## the check of TensorFlow on a real one, and Debian 12 with TensorFlow from bare to verified, which uses it (1.2 GB of wheels at first)
 	@$(RUN) tensorflow
 
 digits: venv ## slower: the default model on 1,797 digits: what its averaged generator is worth as it is drawn (DIGITS_SEEDS=1,2,3)

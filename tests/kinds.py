@@ -24,7 +24,7 @@ from programs import (
     pytest_suite,
     start,
 )
-from trainer_kinds import digits, tensorflow, trainer, trainer_long
+from trainer_kinds import digits, tensorflow_check, trainer, trainer_long
 
 SCENARIOS = ("el8",)
 # Debian 12: NVIDIA's real packages from Debian's archive, about 1.8 GB; then NVIDIA's repository, in stand-ins.
@@ -135,6 +135,12 @@ def plays(kind: str) -> Callable[[Suite], None]:
     """Files of tests/unit that `unit` leaves out, as they take long."""
     files = [f"tests/unit/{file}" for file in parts.PLAYS[kind]]
     return lambda suite: pytest_suite(suite, kind, sys.executable, *FOUR_SIDE_BY_SIDE, *files)
+
+
+def tensorflow(suite: Suite) -> None:
+    """What its check reads of a real one, then a node on which it is planned, locked, installed and used."""
+    tensorflow_check(suite)
+    run_scenarios(suite, ("tensorflow-alone",))
 
 
 def page(suite: Suite) -> None:
@@ -275,6 +281,7 @@ NEEDS_FLEET = (
         "documented",
         "mixed",
         "interruptions",
+        "tensorflow",
     ),
     *(f"core-{minor}" for minor in RELEASES),
     *("faults", "world", "real", "systems", "container", "schedulers"),

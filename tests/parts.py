@@ -54,7 +54,7 @@ PARTS = (
     core("2.19"),
     Part("interruptions", "three interrupted runs, each repaired by a plain one", 300),
     Part("guards", "each guard taken out, and its test failing", 130),
-    Part("tensorflow", "what the check of TensorFlow sees of a real one", 30, 90, 260),
+    Part("tensorflow", "TensorFlow beside PyTorch on Debian 12, from bare to verified, which uses it", 330, 120, 1170),
     Part("trainer-long", "what the trainer compiles, traces and trains for long", 130),
     Part("deep", "mutants of the checks, damaged answers and state files, every card", 430),
     core("2.20", 200, 140),

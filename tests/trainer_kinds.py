@@ -85,7 +85,7 @@ def digits(suite: Suite) -> None:
     return pytest_suite(suite, "digits", str(python), "-s", "-o", "pythonpath=trainer", "tests/digits")
 
 
-def tensorflow(suite: Suite) -> None:
+def tensorflow_check(suite: Suite) -> None:
     """What the check of TensorFlow reads of a real one, in an environment of its own: PyTorch's has other packages."""
     venv = CACHE / f"tensorflow-{TENSORFLOW[0].partition('==')[2]}"
     stamp = venv / "made"

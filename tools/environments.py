@@ -3,9 +3,9 @@
 And for the plans that add the newest TensorFlow to the default one.
 
 Plans are made for all GPU architectures on every system of the matrix. A build that only the PyTorch index has is left
-out and named. The CPU build for trials is not in a profile's plans: its lock file is maintained by hand. `--missing`
-leaves existing files alone; `--plan FILE` locks one plan, as `gpu-plan --json` printed it (`make lock PLAN=FILE`), also
-one for the PyTorch index, as playbooks/lock.yml does.
+out and named. The CPU build for trials is not in a profile's plans: its lock file is maintained by hand, and that with
+TensorFlow is made from a plan. `--missing` leaves existing files alone; `--plan FILE` locks one plan, as `gpu-plan
+--json` printed it (`make lock PLAN=FILE`), also one for the PyTorch index, as playbooks/lock.yml does.
 """
 
 from __future__ import annotations

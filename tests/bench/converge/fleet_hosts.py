@@ -68,7 +68,7 @@ class Fleet:
         """Recreate all hosts from the image of a bare server."""
         with readable():
             self.down()
-            built = cli.build({"el8"})
+            built = cli.build([{"platform": "el8"}])
             self.state.mkdir(parents=True, exist_ok=True)
             cli.ensure_key(self.state)
             network = containers.ensure_network(self.name)
@@ -81,7 +81,7 @@ class Fleet:
             containers.start_repository_server(self.name, built.images["el8"], built.repositories, mirror)
             for host in self.hosts:
                 containers.start_host(
-                    self.name, built.images["el8"], host, mirror, self.state, built.wheelhouses["el8"]
+                    self.name, built.images["el8"], host, mirror, self.state, built.wheelhouses[host.lock]
                 )
             cli.write_files(self.name, self.hosts, self.state, built.repositories)
             containers.wait_ready(self.name, self.hosts, self.state / "ssh_config")

@@ -25,7 +25,7 @@ from .podman import require_containers
 from .repositories import build_repositories
 from .shell import FleetError, run, say
 from .ubuntu import RELEASES, build_archive, build_userland
-from .wheelhouse import LOCK, LOCK_OF, build_wheelhouse
+from .wheelhouse import build_wheelhouse, lock_of
 
 KEEP = 2
 PLATFORMS = (
@@ -46,12 +46,12 @@ USED_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Built:
-    """What containers are made from; `images`, `archives` (of Ubuntu) and `wheelhouses` by platform."""
+    """What containers are made from; `images` and `archives` (of Ubuntu) by platform, `wheelhouses` by lock file."""
 
     images: dict[str, str]
     repositories: Path
     archives: dict[str, Path]
-    wheelhouses: dict[str, Path | None]
+    wheelhouses: dict[Path, Path | None]
 
 
 @contextmanager
@@ -90,8 +90,9 @@ def prune() -> None:
             shutil.rmtree(folder)
 
 
-def build(platforms: set[str]) -> Built:
-    """Build or find what hosts of these platforms need; el8 always, as the repository server is one."""
+def build(specs: list[dict[str, Any]]) -> Built:
+    """Build or find what these hosts of hosts.yml need; el8's image always, as the repository server is one."""
+    platforms = {platform_of(spec) for spec in specs}
     with locked("build"):
         base = build_base(EL8_DIR)
         repositories = build_repositories(base, base_key(EL8_DIR))
@@ -106,7 +107,7 @@ def build(platforms: set[str]) -> Built:
             userland = build_userland(platform)
             archives[platform] = build_archive(platform, userland, repositories)
             images[platform] = build_ubuntu_image(userland, repositories, archives[platform], platform)
-        wheelhouses = {platform: build_wheelhouse(LOCK_OF.get(platform, LOCK)) for platform in images}
+        wheelhouses = {lock: build_wheelhouse(lock) for lock in sorted({lock_of(spec) for spec in specs})}
         built = Built(images, repositories, archives, wheelhouses)
         prune()
         return built
@@ -138,7 +139,7 @@ def up(fleet: str, only: str | None, ipv6: bool = False) -> None:
     started = time.monotonic()
     data = yaml.safe_load(HOSTS_FILE.read_text())
     names = host_names(data, fleet, only)
-    built = build({platform_of(data["hosts"][name]) for name in names})
+    built = build([data["hosts"][name] for name in names])
     state = state_dir(fleet)
     state.mkdir(parents=True, exist_ok=True)
     with locked(f"fleet-{fleet}"):
@@ -150,7 +151,7 @@ def up(fleet: str, only: str | None, ipv6: bool = False) -> None:
         containers.start_repository_server(fleet, built.images["el8"], built.repositories, plan["repo"], built.archives)
         for host in hosts:
             image = built.images[host.platform]
-            containers.start_host(fleet, image, host, plan["repo"], state, built.wheelhouses[host.platform])
+            containers.start_host(fleet, image, host, plan["repo"], state, built.wheelhouses[host.lock])
         write_files(fleet, hosts, state, built.repositories)
         containers.wait_ready(fleet, hosts, state / "ssh_config")
     say(f"   ready after {time.monotonic() - started:.1f} s; inventory: {state / 'inventory.yml'}")
@@ -219,8 +220,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         require_containers()
         if options.command == "build":
-            built = build({options.platform})
-            wheelhouse = built.wheelhouses[options.platform] or "none"
+            asked = {"platform": options.platform}
+            built = build([asked])
+            wheelhouse = built.wheelhouses[lock_of(asked)] or "none"
             image = built.images[options.platform]
             say(f"   image {image}, repositories {built.repositories}, wheelhouse {wheelhouse}")
         elif options.command == "up":

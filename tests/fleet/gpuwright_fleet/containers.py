@@ -17,6 +17,7 @@ from typing import Any
 from .paths import REPO_ROOT
 from .podman import podman
 from .shell import FleetError, run, say
+from .wheelhouse import lock_of
 
 READY_SECONDS = 120
 # A host's systemd and services open ten inotify instances, and Linux allows root 128 on the whole machine by default.
@@ -38,6 +39,10 @@ class Host:
     @property
     def platform(self) -> str:
         return self.hardware.get("platform", "el8")
+
+    @property
+    def lock(self) -> Path:
+        return lock_of(self.hardware)
 
     @property
     def gpus(self) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import yaml
 
 from .containers import REPOSITORY_HOST, Host
 from .paths import REPO_ROOT
-from .wheelhouse import LOCK_OF, pytorch_of
+from .wheelhouse import LOCK, pytorch_of
 
 # The demo's user may change a version, as README says; hosts of tests ignore such edits.
 FLEET_OF_USERS = "demo"
@@ -77,8 +77,8 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
         entries[host.name]["gpuwright_simulated"] = SIMULATED[host.platform]
         # A host without a card is none of gpu_nodes that is verified.
         entries[host.name]["verify_expected_gpu_model"] = host.gpus[0]["name"] if host.gpus else ""
-        if host.platform in LOCK_OF:
-            version, build = pytorch_of(LOCK_OF[host.platform])
+        if host.lock != LOCK:
+            version, build = pytorch_of(host.lock)
             entries[host.name] |= {"framework_pytorch_version": version, "framework_pytorch_build": build}
         if host.platform in ("debian12-nvidia", "debian13-nvidia", "ubuntu2204", "ubuntu2404"):
             entries[host.name] |= apt_repository_variables(host.platform.removesuffix("-nvidia"))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from .paths import REPO_ROOT, cache_dir, content_hash, is_complete
 from .shell import run, say, step
@@ -26,6 +28,11 @@ PLATFORMS = (
     *(f"manylinux_2_{number}_x86_64" for number in range(28, 4, -1)),
     *(f"manylinux{name}_x86_64" for name in ("2014", "2010", "1")),
 )
+
+
+def lock_of(spec: Mapping[str, Any]) -> Path:
+    """The lock file of a host of hosts.yml: the one that is named there, or else that of its platform."""
+    return LOCKS / spec["lock"] if "lock" in spec else LOCK_OF.get(spec.get("platform", ""), LOCK)
 
 
 def python_of(lock: Path) -> str:

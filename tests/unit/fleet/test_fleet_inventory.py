@@ -167,6 +167,13 @@ def test_a_host_whose_python_has_no_cpu_build_gets_the_lock_of_a_real_node() -> 
     assert wheelhouse.pytorch_of(wheelhouse.LOCK) == (inventory.PYTORCH_VERSION, "cpu")
 
 
+def test_a_host_has_the_wheels_of_the_lock_that_it_names() -> None:
+    host = containers.Host("one", "10.9.8.10", HOSTS["hosts"]["deb12-21"])
+    other = containers.Host("one", "10.9.8.10", HOSTS["hosts"]["deb12-11"])
+    assert other.lock == wheelhouse.LOCK and host.lock != wheelhouse.LOCK and host.lock.exists()
+    assert wheelhouse.pytorch_of(host.lock) == wheelhouse.pytorch_of(wheelhouse.LOCK)
+
+
 def test_a_host_keeps_its_mac_address_when_it_is_made_anew() -> None:
     assert containers.mac_address("10.89.0.11") == "02:67:0a:59:00:0b"
 

@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.matrix import SHIPPED, read_matrix
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 from gpuwright.host.versions import version_key
 from module_files import load_file
 
@@ -42,6 +45,19 @@ def test_tensorflow_beside_the_default_pytorch_is_locked_for_every_python() -> N
     """`framework_pytorch_tensorflow_version: "2.20"` finds a lock on every system with its Pythons 3.10 to 3.13."""
     pairs = {name for name, plan in plans().items() if plan["tensorflow"]["version"].startswith("2.20")}
     assert {f"py{python}-torch2.10.0-cu128-tf2.20.0.txt" for python in ("3.10", "3.11", "3.12", "3.13")} <= pairs
+
+
+def test_tensorflow_beside_the_cpu_build_is_locked_and_brings_no_cuda() -> None:
+    """A node that trains on its processor asks for TensorFlow by `framework_pytorch_tensorflow_version: "2.20"`."""
+    matrix = read_matrix(SHIPPED) | {"locks": [file.name for file in FILES]}
+    pins = {"pytorch": "2.13.0", "pytorch_build": "cpu", "tensorflow": "2.20"}
+    plan = solve(matrix, imagined_host("V100", "debian 12"), pins)
+    assert plan["pytorch"]["locked"] and not plan["tensorflow"]["cuda_from_pip"]
+    content = locked(environments.LOCKS / plan["pytorch"]["lock"])
+    assert content["torch"][0] == "2.13.0+cpu" and content["tensorflow"][0] == "2.20.0"
+    assert [name for name in content if name.startswith("nvidia-")] == []
+    names = [re.split("[<>=]", line)[0].lower().replace("_", "-") for line in plan["requirements"]]
+    assert set(names) <= set(content)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

@@ -10,7 +10,7 @@ from typing import Callable, Dict, List, NamedTuple, Sequence
 
 from ..host.files import below, exists, names_in, read_text
 from ..probe.kernel import Ask
-from ..probe.nvidia import flavour_of_licence, parse_dkms_status, read_module_file, read_user_space
+from ..probe.nvidia import flavour_of_licence, parse_dkms_status, read_module_fields, read_user_space
 
 DKMS = "/var/lib/dkms"
 SOURCES = "/usr/src"
@@ -52,10 +52,13 @@ def build(root: str, wanted: Wanted, ask: Ask, run: Run, check: bool = False) ->
     """Build what is missing; in check mode, only say what. OSError: a half-built folder cannot be removed."""
     missing = [kernel for kernel in wanted.kernels if not _fits(ask, kernel, wanted)]
     status = (ask(["dkms", "status"]) or "").strip() if missing else ""
+    version = read_user_space(root) or ""
+    name = _name(root, status, version, wanted.flavour) if missing else ""
+    if not name and not parse_dkms_status(status):
+        # Nothing could be built here: a package's link, whose symbols weak-modules has compared, is what is to be had.
+        missing = [kernel for kernel in missing if not _fits(ask, kernel, wanted, weak=True)]
     if check or not missing:
         return Outcome([], missing, status, "")
-    version = read_user_space(root) or ""
-    name = _name(root, status, version, wanted.flavour)
     originals = os.path.join(below(root, DKMS), name, "original_module") if name else ""
     theirs = bool(originals) and os.path.lexists(originals)
     earlier = _logs(root)
@@ -68,9 +71,14 @@ def build(root: str, wanted: Wanted, ask: Ask, run: Run, check: bool = False) ->
     return Outcome([kernel for kernel in missing if kernel not in unbuilt], unbuilt, status, said)
 
 
-def _fits(ask: Ask, kernel: str, wanted: Wanted) -> bool:
-    found = read_module_file(ask, kernel)
-    if found is None or (wanted.flavour and flavour_of_licence(found["licence"]) != wanted.flavour):
+def _fits(ask: Ask, kernel: str, wanted: Wanted, weak: bool = False) -> bool:
+    """Whether the kernel has the module, of a build of its own; with `weak`, another kernel's by a link will do."""
+    found = read_module_fields(ask, kernel)
+    if not found or (wanted.flavour and flavour_of_licence(found.get("license", "")) != wanted.flavour):
+        return False
+    # On RHEL and its rebuilds, weak-modules links a module that was built for another kernel.
+    built_for = found.get("vermagic", "").partition(" ")[0]
+    if built_for not in ("", kernel) and not (weak and "/weak-updates/" in found.get("filename", "")):
         return False
     version = found["version"]
     return version.startswith(wanted.version) if wanted.version.endswith(".") else version == wanted.version

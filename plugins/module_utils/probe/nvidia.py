@@ -76,14 +76,22 @@ def read_device_nodes(root: str) -> List[str]:
     return ["/dev/" + name for name in names if not os.path.isdir(below(root, "/dev/" + name))]
 
 
-def read_module_file(ask: Ask, kernel: str) -> Optional[Dict[str, str]]:
-    """What `modinfo` says about the nvidia module built for a kernel, or None if there is no such file."""
+def read_module_fields(ask: Ask, kernel: str) -> Dict[str, str]:
+    """What `modinfo` says about the nvidia module of a kernel, by field; empty if there is no such file."""
     for name in MODULE_NAMES:
         fields = read_colon_lines(ask(["modinfo", "-k", kernel, name]))
         if fields.get("version"):
-            licence = fields.get("license", "")
-            return {"version": fields["version"], "flavour": flavour_of_licence(licence), "licence": licence}
-    return None
+            return fields
+    return {}
+
+
+def read_module_file(ask: Ask, kernel: str) -> Optional[Dict[str, str]]:
+    """Version and flavour of the nvidia module file of a kernel, or None if there is no such file."""
+    fields = read_module_fields(ask, kernel)
+    if not fields:
+        return None
+    licence = fields.get("license", "")
+    return {"version": fields["version"], "flavour": flavour_of_licence(licence), "licence": licence}
 
 
 def read_nouveau_unblocked(root: str, ask: Ask) -> List[str]:

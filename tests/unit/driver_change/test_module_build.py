@@ -19,6 +19,7 @@ class Dkms:
     def __init__(self, root: Path, *sources: str) -> None:
         self.root, self.fails, self.calls = root, set[str](), list[list[str]]()
         self.built: dict[tuple[str, str], str] = {}
+        self.links = set[str]()  # Kernels to which weak-modules has linked the module of OLD.
         self.added: set[tuple[str, str]] = set()
         for source in sources:
             self.source(source)
@@ -43,6 +44,9 @@ class Dkms:
             found = [
                 version for (_, kernel), version in self.built.items() if kernel == argv[2] and argv[3] == "nvidia"
             ]
+            if argv[2] in self.links and argv[3] == "nvidia" and not found:
+                place = f"/lib/modules/{argv[2]}/weak-updates/nvidia.ko"
+                return f"filename: {place}\nversion: {DRIVER}\nlicense: NVIDIA\nvermagic: {OLD} SMP modversions\n"
             return f"version: {found[0]}\nlicense: Dual MIT/GPL\n" if found else "modinfo: not found"
         lines = [f"{name}/{v}, {kernel}, x86_64: installed" for (name, kernel), v in self.built.items()]
         known = {(name, version) for (name, _), version in self.built.items()}
@@ -172,6 +176,26 @@ def test_the_log_of_an_earlier_build_is_no_evidence(dkms: Dkms) -> None:
     dkms.fails.add(NEW)
     log_of(dkms, f"{DRIVER}/{OLD}/x86_64/log", "# exit code: 0\n")
     assert built(dkms, NEW).log == "Error! Bad return status"
+
+
+def test_a_module_that_is_linked_from_another_kernel_is_built_where_dkms_can(dkms: Dkms) -> None:
+    dkms.links = {NEW}
+    assert built(dkms, OLD, NEW, check=True).unbuilt == [NEW]
+    found = built(dkms, OLD, NEW)
+    assert (found.built, found.unbuilt, len(dkms.calls)) == ([NEW], [], 1)
+    assert built(dkms, OLD, NEW).built == []
+
+
+@pytest.mark.parametrize(("flavour", "unbuilt"), [("", []), ("proprietary", []), ("open", [NEW])])
+def test_a_packages_link_is_what_a_node_without_dkms_has(tmp_path: Path, flavour: str, unbuilt: list[str]) -> None:
+    node = Dkms(tmp_path)
+    node.links = {NEW}
+    assert built(node, NEW, flavour=flavour, check=True).unbuilt == unbuilt
+
+
+def test_a_link_does_not_hide_a_build_that_fails(dkms: Dkms) -> None:
+    dkms.links, dkms.fails = {NEW}, {NEW}
+    assert built(dkms, NEW).unbuilt == [NEW]
 
 
 def test_check_mode_says_what_is_missing_and_touches_nothing(dkms: Dkms) -> None:

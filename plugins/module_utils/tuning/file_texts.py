@@ -46,6 +46,8 @@ Type=oneshot
 RemainAfterExit=yes
 Environment=PATH=/usr/sbin:/usr/bin:/sbin:/bin
 ExecStart={program} --apply
+# A child that hangs in the driver cannot be killed: systemd waits this long for it, twice, and a reboot goes on.
+TimeoutStopSec=10
 # Writes below /proc/sys and /sys and talks to the driver; setting by setting in docs/security.md. CAP_SYS_ADMIN is what
 # kernel.numa_balancing, the queues of disks, and power limits and clocks of GPUs ask for.
 NoNewPrivileges=true

@@ -45,8 +45,10 @@ class Site:
             tasks.append({"name": "Write the fact", "ansible.builtin.raw": write, "check_mode": False})
             tasks[-1]["changed_when"] = False
         play = {"hosts": "all", "gather_facts": False, "become": False, "tasks": tasks}
+        play["hosts"] = "n1"
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
         hosts = {"n1": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}
+        hosts["ctl"] = {**hosts["n1"], "ansible_connection": "ssh", "ansible_ssh_executable": str(self.folder / "ssh")}
         (self.folder / "inventory.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
         known = {"drain_owner": "alice", "drain_reason": "driver 580", "__drain_poll_seconds": 1, **variables}
         known.setdefault("drain_wait_seconds", 2)
@@ -96,6 +98,39 @@ def test_without_a_scheduler_nothing_is_asked(site: Site) -> None:
 def test_what_cannot_be_drained_is_refused(site: Site, variables: dict, words: str) -> None:
     assert site.play("drain", **variables) == 2 and words in site.text.replace('\\"', '"')
     assert site.slurm.updates() == [] and site.kubernetes.changes() == []
+
+
+# -- A controller that is reached by ssh -------------------------------------------------------------------------------
+
+
+def lose(site: Site, calls: list[int]) -> None:
+    """Let the stand-in of ssh lose these calls, counted from 1; it runs the rest on this machine."""
+    ssh = site.folder / "ssh"
+    ssh.write_text(f"""#!/bin/sh
+for last; do :; done
+echo call >> {site.folder}/calls
+case " {" ".join(map(str, calls))} " in *" $(grep -c . {site.folder}/calls) "*) echo lost >&2; exit 255 ;; esac
+export PATH={site.slurm.folder}:$PATH
+exec /bin/sh -c "$last"
+""")
+    ssh.chmod(0o755)
+
+
+def test_a_short_loss_of_the_controller_is_tried_again(site: Site) -> None:
+    lose(site, [1, 3])
+    lost = {"drain_by": "slurm", "drain_controller": "ctl", "__drain_become": False}
+    assert site.play("drain", "return", **lost) == 0, site.log
+    assert site.slurm.drained() == [] and [row["drained"] for row in site.results] == [True, False]
+
+
+def test_a_long_loss_of_the_controller_fails_the_node_and_names_the_way_back(site: Site) -> None:
+    site.slurm.node("n1", "idle+drain", PLANNED, since=time.time())
+    lose(site, list(range(1, 60)))
+    lost = {"drain_by": "slurm", "drain_controller": "ctl", "__drain_become": False, "ansible_ssh_retries": 0}
+    lost["drain_result"] = {"by": "slurm", "node": "n1", "drained": True, "own": True, "new": True, "reason": PLANNED}
+    assert site.play("return", **lost) == 2, site.log
+    assert re.search(r"unreachable=0 +failed=1", site.log) or "failed=1" in site.log
+    assert "the node stays drained until `scontrol update NodeName=n1 State=RESUME`" in site.text
 
 
 # -- Slurm -------------------------------------------------------------------------------------------------------------

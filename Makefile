@@ -202,7 +202,7 @@ trainer-wheel: venv ## the trainer's wheel, for a controller that cannot build i
 venv: $(VENV)/.complete ## the controller's Python environment, from hashes
 
 $(VENV)/.complete: requirements/dev.lock requirements/dev-source.lock
-	@test -n "$(PYTHON)" || { echo "gpuwright needs Python 3.10, 3.11 or 3.12 on this machine; none was found in PATH."; exit 3; }
+	@test -n "$(PYTHON)" || { echo "gpuwright needs Python 3.10, 3.11 or 3.12 on this machine; none was found in PATH. Install one (RHEL 8 and 9: dnf install python3.11), or name one: make venv PYTHON=/path/to/python3.11"; exit 3; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || tests/fleet/install-packages
 	@echo "Python environment in $(VENV) (ansible-core 2.16.19 and the test tools, every hash checked) ..."
 	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)

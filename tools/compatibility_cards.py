@@ -10,6 +10,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "collections"))
 from ansible_collections.gpuwright.node.plugins.module_utils.gpu import cards
+from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.candidates import has_ended
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.question import imagined_host
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.solve import solve
 
@@ -26,6 +27,8 @@ NAMES = {
 # Cards are named in data alone.
 DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yml").read_text())
 PEOPLE_HAVE: dict[str, str] = DATA["people_have"]
+# Of a driver branch that its vendor no longer mends.
+ENDED = " (ended)"
 SUPPORT = Path(__file__).resolve().parents[1] / "SUPPORT.md"
 
 
@@ -40,7 +43,9 @@ def answer_in_short(matrix: dict[str, Any], card: str, system: str) -> str:
     if "conflicts" in answer:
         return "no plan"
     lock = "" if answer["pytorch"]["locked"] else ", no lock file"
-    return f"{answer['driver']['branch']}, {answer['cuda']['version']}, {answer['pytorch']['version']}{lock}"
+    branch = answer["driver"]["branch"]
+    ended = ENDED if has_ended(matrix["drivers"][branch], matrix["as_of"]) else ""
+    return f"{branch}{ended}, {answer['cuda']['version']}, {answer['pytorch']['version']}{lock}"
 
 
 def what_ran(name: str) -> str:
@@ -86,8 +91,10 @@ def first_page(matrix: dict[str, Any], refused: str) -> str:
         "",
         *table(["system", *letters, "what ran"], rows),
         "* **No plan** means that no driver, CUDA and PyTorch fit both; the run says so before it changes anything.",
+        "* **(ended)**: this driver gets no more updates. `gpu-plan` names its known vulnerabilities; another system "
+        "may do better.",
         f"* **RHEL, Rocky and Alma 10**: the key of NVIDIA's repository is {refused}.",
-        "* **A card cut into MIG devices** has the plan of its card.",
+        "* **A card cut into MIG devices** has the plan of its card ([mig.md](mig.md)).",
         "* **HGX and DGX boards** also get their fabric manager ([hgx.md](hgx.md)).",
         "* **vGPU guests** get the driver that your site names ([vgpu.md](vgpu.md)).",
         f"* **ARM servers** are planned only. {DATA['without_plan']}",

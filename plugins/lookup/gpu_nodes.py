@@ -82,7 +82,12 @@ def problems(
         found.append(
             f"ansible-core {version} is too old: gpuwright runs on 2.16 and newer; use 2.16.19 (make venv) [run.core]"
         )
-    if not hosts:
+    if not hosts and not names_of(variables) - {"all", "ungrouped"}:
+        found.append(
+            "no inventory was read, or it has no host: start this in the folder of the checkout, whose ansible.cfg "
+            "names inventory/, or name yours with -i [run.no_hosts]"
+        )
+    elif not hosts:
         found.append(
             f"the inventory has no host in the group {group}. Add your servers there, name the right file with -i, or "
             f"another group with -e {OTHER}=GROUP [run.no_hosts]"

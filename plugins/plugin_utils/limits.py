@@ -29,7 +29,9 @@ def limit_problems(limit: str, names: Iterable[str]) -> list[str]:
     known = sorted({*names, "all", "ungrouped"})
     found = []
     for part in unknown_parts(limit, known):
-        near = difflib.get_close_matches(_base(part), known, n=1)
+        # People write a host's name without its domain.
+        near = [name for name in known if name.partition(".")[0] == part][:1]
+        near = near or difflib.get_close_matches(_base(part), known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         found.append(f"--limit {limit}: {part} is neither a host nor a group of the inventory{hint} [run.limit]")
     return found

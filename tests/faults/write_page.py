@@ -28,7 +28,7 @@ def record(suites: list[str]) -> None:
 
 def text() -> str:
     """The page as it has to be now."""
-    return interrupt.page.text() + fault_table.page.text(fault_table.results.read())
+    return fault_table.page.text(fault_table.results.read()) + interrupt.page.text()
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     """`key=value` of a command line; the value is read as YAML unless the key holds text."""
     key, equals, value = text.partition("=")
     if not equals:
-        raise ConfigError(f"{text!r}: expected key=value")
+        raise ConfigError(f"{text!r}: expected key=value; quote one with blanks: 'data=/home/me/my images'")
     if get_type_hints(Config).get(key) is str:
         return key, value
     import yaml

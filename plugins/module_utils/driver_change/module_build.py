@@ -55,7 +55,7 @@ def build(root: str, wanted: Wanted, ask: Ask, run: Run, check: bool = False) ->
     version = read_user_space(root) or ""
     name = _name(root, status, version, wanted.flavour) if missing else ""
     if not name and not parse_dkms_status(status):
-        # Nothing could be built here: a package's link, whose symbols weak-modules has compared, is what is to be had.
+        # Nothing could be built here: a package's link, whose symbols weak-modules has compared, is all there is.
         missing = [kernel for kernel in missing if not _fits(ask, kernel, wanted, weak=True)]
     if check or not missing:
         return Outcome([], missing, status, "")

@@ -210,7 +210,9 @@ def _not_installed(matrix: dict[str, Any], system: dict[str, str]) -> str:
     for row in to_come:
         if told and is_part_of(system["version"], row["version"]):
             text += f" Known of it: {row['known']}. No source has told {row['missing']}: a row needs that."
-    if alike and told and len(system["version"].split(".")) > 1:
+    if alike and told and len(system["version"].split(".")) == 1:
+        step = "Write its whole version: " + " or ".join(f"{system['id']} {version}" for version in alike)
+    elif alike and told:
         step = f"Update the host to {alike[-1]}, or write its row, if it is newer than the matrix"
     elif own and told and version_key(system["version"]) < version_key(known[0]):
         step = "Install {name} {version} on the host".format(**newest_release(own))

@@ -246,7 +246,7 @@ def find_system(text: str, releases: Sequence[dict[str, Any]] = ()) -> dict[str,
         return {"id": named[0]["id"], "version": named[0]["version"]}
     match = re.match(r"([a-z][a-z ._-]*?)[ _-]*(?:linux)?[ _-]*([0-9]+(?:\.[0-9]+)*)[a-z ]*$", plain)
     if not match:
-        raise ValueError(f'{text!r} is not a system: write its id and version, such as "rhel 8.8"')
+        raise ValueError(f'{text!r} is not a system: write its id and version, in quotes: "rhel 8.8"')
     word, version = match.groups()
     name = (
         "rhel"

@@ -1,4 +1,4 @@
-"""The fault table as a section of docs/faults.md."""
+"""The fault table and all ids: the beginning of docs/faults.md."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ from .ids import ids
 from .results import Result, rows, test_of
 from .row import Proved, Row
 
-HEAD = """
+HEAD = """# Errors by their id
+
+<!-- Written by `make docs` from the tables and results in tests/faults; do not edit. -->
+
+A message that stops a run says what is wrong, where, what was expected and what to do next. It ends with an id in
+brackets, `[space.free]`. Look the id up here to see which faults it stands for and whether anything was changed by
+then. Do what the message says, and start the same run again: it goes on from there. A FAIL or UNKNOWN of a verification
+is the finding of a check: [verdict.md](verdict.md) explains those.
+
 ## The fault table
 
-What is wrong, how a test makes it, and what the toolkit does. A message ends with its id in brackets, `[space.free]`;
-faults without an id are told in Ansible's own words, or need no message. Where a single command meets the fault
+What is wrong, how a test makes it, and what the toolkit does. Faults without an id are told in Ansible's own words, or
+need no message. Where a single command meets the fault
 (`tests/faults/test_fault_table.py`), the host is compared file by file, the fault is taken away, and a plain run has to
 end with status 0 and leave the host as it was; at the end, the host that met all of them is brought to PASS.
 

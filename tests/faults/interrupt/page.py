@@ -1,4 +1,4 @@
-"""docs/faults.md: what was interrupted where, by what, and how it ended."""
+"""The second part of docs/faults.md: what was interrupted where, by what, and how it ended."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from interrupt.holes import HOLES, result_of
 from interrupt.results import Result, read
 from interrupt.steps import STEPS
 
-HEAD = """# Interruptions and their repair
-
-<!-- Written by `make docs` from tests/faults/interrupt/results.json; do not edit. -->
+HEAD = """
+## Interruptions and their repair
 
 Each pair is one fault at one point of one command. A host of the test fleet is set back to the snapshot on which the
 command begins, the command is run until the point, where the fault strikes; the fault passes, and **the same command is

@@ -35,10 +35,11 @@ def play(tmp_path: Path, inventory: str | None, *arguments: str) -> subprocess.C
     [
         ("gpu_nodes: {hosts: {}}\n", [], "no host in the group gpu_nodes"),
         ("gpu_node: {hosts: {a5-01: {}}}\n", [], "no host in the group gpu_nodes"),
-        ("", [], "no host in the group gpu_nodes"),
+        ("", [], "no inventory was read, or it has no host: start this in the folder of the checkout"),
         (None, [], "parse"),
         (HOSTS, ["-l", "web"], "--limit web selects none of the hosts of gpu_nodes: a5-01, a5-02"),
         (HOSTS, ["-l", "a5-03"], "a5-03 is neither a host nor a group of the inventory; did you mean a5-0"),
+        (HOSTS.replace("a5-02", "n-02.example.com"), ["-l", "n-02"], "did you mean n-02.example.com?"),
         (HOSTS, ["-l", "gpu_node"], "gpu_node is neither a host nor a group of the inventory; did you mean gpu_nodes?"),
         (HOSTS, ["-l", "a5-01,a5-20"], "a5-20 is neither a host nor a group"),
         (HOSTS, ["-l", "gpu_nodes:!a5-2"], "a5-2 is neither a host nor a group of the inventory; did you mean a5-02?"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import node_names
 import pytest
 from gpuwright.doctor.replay import judge_files as replay
-from gpuwright.doctor.replay.given_text import decoded, untangled
+from gpuwright.doctor.replay.given_text import Beginning, decoded, untangled
 from gpuwright.verdict.check import FAIL, PASS
 
 XML = (node_names.DATA / "nvidia_smi/580-v100.xml").read_text()
@@ -132,3 +132,19 @@ def test_a_line_of_blanks_costs_what_its_length_does():
     found = untangled(given)
     assert time.process_time() - begin < 1
     assert found is not None and len(found.texts) == 1
+
+
+@pytest.mark.parametrize("size", [40, 80, 160])
+def test_a_line_is_compared_with_few_beginnings_for_each_of_its_characters(monkeypatch, size):
+    own_text, asked = Beginning.own_text, []
+    monkeypatch.setattr(Beginning, "own_text", lambda self, rest: asked.append(rest) or own_text(self, rest))
+    starts = [f"{'a' * words}{' ' * blanks}=NVSMI LOG=" for words in range(1, size) for blanks in range(size - words)]
+    line = "a" * size
+    untangled("\n".join(starts))
+    before = len(asked)
+    untangled("\n".join([*starts, line + " " * size]))
+    alone = len(asked) - 2 * before
+    untangled("\n".join([*starts, *("a" + " " * size for _ in range(size))]))
+    assert 0 < alone <= 4 * size
+    assert before <= len(starts) * 4 * size
+    assert 0 < len(asked) - 3 * before - alone <= 4 * size

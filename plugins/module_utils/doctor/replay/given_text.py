@@ -30,6 +30,8 @@ NUMBER = re.compile(r" *[0-9]+(?=[:\t])")
 SOME_TIME = "\0"
 MOST_BEFORE = 400
 LEAST_LINES = 8
+# Answers whose lines have the same words before them differ by a blank or two, no more; a line is compared with each.
+MOST_BLANKS = 4
 
 
 def decoded(data: bytes) -> Optional[str]:
@@ -97,7 +99,9 @@ def untangled(text: str) -> Optional[Found]:
         following = text[match.end() + 1 : match.end() + 1 + MOST_BEFORE].partition("\n")[0]
         one = _beginning(before, match.group("behind").strip(), following)
         # Of two that differ in what comes behind a line, the first takes the lines of both.
-        if known.setdefault((one.numbered, one.words), {}).setdefault(one.blanks, len(begun)) == len(begun):
+        same = known.setdefault((one.numbered, one.words), {})
+        if one.blanks not in same and len(same) < MOST_BLANKS:
+            same[one.blanks] = len(begun)
             begun.append(one)
     lines = text.split("\n")
     lengths = {kind: sorted({len(words) for numbered, words in known if numbered == kind}) for kind in (False, True)}

@@ -177,6 +177,9 @@ def _of_memory(words: Sequence[str]) -> list[str]:
     near = [key for key in sorted(NAMES) if _has_words(key, rest, False)]
     # A card that is sold with several sizes has none in its row.
     near = [key for key in near if card_of(device_id=key).memory_gib in (sizes[0], None)]
+    # As much memory of another kind is another product: "H100 94GB" is sold as the NVL; a rare board is named "H100".
+    if len({card_of(device_id=key).memory_kind for key in near}) > 1:
+        return near
     whole = find_devices(" ".join(rest))
     return [key for key in near if key in whole] or near
 

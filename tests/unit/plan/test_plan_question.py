@@ -152,6 +152,8 @@ def test_several_conflicts_have_one_set_of_changes() -> None:
         ("RTX 4080S", "2702"),
         # The size of the memory: of the card of that very name first; where a card is sold with several, of any.
         ("H200 141GB", "2335"),
+        # Of another kind of memory it is another product, and that with the newest first driver fits all: the NVL.
+        ("H100 94GB", "2321"),
         ("RTX 3080 10GB", "2206"),
         ("RTX 3050 8GB", "2507"),
         ("NVIDIA H200", "2335"),

@@ -148,7 +148,8 @@ def _is_full(name: str, device_id: str) -> bool:
 
 def _with_words(name: str) -> list[str]:
     """Ids of the cards whose names have all these words, in the first way of reading them that finds any."""
-    words = without_maker(name.replace("_", " ")).split()
+    # A size that was written with a blank, "80 GB", is one word, as in the names.
+    words = re.sub(r"\b([0-9]+) +gb\b", r"\1gb", without_maker(name.replace("_", " "))).split()
     words = [word for word in words if word not in FILLERS]
     spelled = [SPELLINGS.get(word, word) for word in words]
     bare = [word for word in words if not re.match(r"(sxm|pcie?|hbm|hgx|dgx)[0-9]?[a-z]?$", word)]
@@ -177,7 +178,7 @@ def _of_memory(words: Sequence[str]) -> list[str]:
     near = [key for key in sorted(NAMES) if _has_words(key, rest, False)]
     # A card that is sold with several sizes has none in its row.
     near = [key for key in near if card_of(device_id=key).memory_gib in (sizes[0], None)]
-    # As much memory of another kind is another product: "H100 94GB" is sold as the NVL; a rare board is named "H100".
+    # As much memory of another kind is another product: the H100 NVL has 94 GB, and a board whose name is "H100", too.
     if len({card_of(device_id=key).memory_kind for key in near}) > 1:
         return near
     whole = find_devices(" ".join(rest))
@@ -249,7 +250,7 @@ def find_system(text: str, releases: Sequence[dict[str, Any]] = ()) -> dict[str,
         return {"id": named[0]["id"], "version": named[0]["version"]}
     match = re.match(r"([a-z][a-z ._-]*?)[ _-]*(?:linux)?[ _-]*([0-9]+(?:\.[0-9]+)*)[a-z ]*$", plain)
     if not match:
-        raise ValueError(f'{text!r} is not a system: write its id and version, in quotes: "rhel 8.8"')
+        raise ValueError(f'{text!r} is not a system: write its id and version in quotes, such as "rhel 8.8"')
     word, version = match.groups()
     name = (
         "rhel"

@@ -137,7 +137,12 @@ def test_a_line_of_blanks_costs_what_its_length_does():
 @pytest.mark.parametrize("size", [40, 80, 160])
 def test_a_line_is_compared_with_few_beginnings_for_each_of_its_characters(monkeypatch, size):
     own_text, asked = Beginning.own_text, []
-    monkeypatch.setattr(Beginning, "own_text", lambda self, rest: asked.append(rest) or own_text(self, rest))
+
+    def counted(self, rest):
+        asked.append(rest)
+        return own_text(self, rest)
+
+    monkeypatch.setattr(Beginning, "own_text", counted)
     starts = [f"{'a' * words}{' ' * blanks}=NVSMI LOG=" for words in range(1, size) for blanks in range(size - words)]
     line = "a" * size
     untangled("\n".join(starts))

@@ -154,6 +154,8 @@ def test_several_conflicts_have_one_set_of_changes() -> None:
         ("H200 141GB", "2335"),
         # Of another kind of memory it is another product, and that with the newest first driver fits all: the NVL.
         ("H100 94GB", "2321"),
+        ("H100 94 GB", "2321"),
+        ("L4 24 GB", "27b8"),
         ("RTX 3080 10GB", "2206"),
         ("RTX 3050 8GB", "2507"),
         ("NVIDIA H200", "2335"),

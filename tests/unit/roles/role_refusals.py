@@ -34,6 +34,7 @@ NOT_FOLLOWED = {
     ("drain/drain.yml", "Refuse a drain by a command"): "test_drain_role.py, in which other plays set both variables",
     ("drain/return.yml", "Refuse to return a node"): "test_drain_role.py; the message lists every value",
     ("drain/slurm_look.yml", "Refuse a node"): "by hand: an administrator looks at the list of nodes",
+    ("drain/slurm_set.yml", "Refuse a controller"): "test_drain_role.py, where the connection is there for other plays",
     ("drain/slurm_not_empty.yml", "Refuse a node"): "tests/schedulers runs it again when the work has ended",
     ("drain/kubernetes_look.yml", "Refuse a node"): "by hand: an administrator looks at the list of nodes",
     ("drain/kubernetes_not_empty.yml", "Refuse a node"): "by hand: the owner of the pods decides about their budgets",

@@ -66,13 +66,12 @@ def test_python_38_can_evaluate_each_type_outside_annotations(name: str) -> None
     deferred = any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
     left_out = {id(part) for spot in spots if spot is not None and deferred for part in ast.walk(spot)}
     subscripts = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript) and id(node) not in left_out]
-    found: list[ast.expr] = [
-        node for node in subscripts if isinstance(node.value, ast.Name) and node.value.id in SUBSCRIPTED_SINCE_39
-    ]
+    late = [node for node in subscripts if isinstance(node.value, ast.Name) and node.value.id in SUBSCRIPTED_SINCE_39]
     unions = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr)]
-    found += [
-        node for node in unions if id(node) not in left_out and "None" in map(ast.unparse, (node.left, node.right))
+    optional = [
+        each for each in unions if id(each) not in left_out and "None" in map(ast.unparse, (each.left, each.right))
     ]
+    found: list[ast.expr] = [*late, *optional]
     assert [f"line {node.lineno}: {ast.unparse(node)}" for node in found] == []
 
 

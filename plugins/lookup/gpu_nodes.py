@@ -24,6 +24,11 @@ options:
     description: Layer whose roles the play lists.
     type: str
     choices: [preflight, closer, system, framework, model, ready, verify, verdict]
+  named:
+    description: Whether the play takes several hosts only if C(--limit) or C(gpuwright_hosts) names them, since it
+      takes away what they have. C(--check) may look at all.
+    type: bool
+    default: false
 """
 EXAMPLES = """
 - name: Every GPU node
@@ -112,6 +117,16 @@ def problems(
     return found
 
 
+def unnamed(variables: dict, selected: list[str]) -> list[str]:
+    """Why a play that takes away what hosts have does not begin on all of them, unless they are named."""
+    if variables.get("ansible_limit") or variables.get(OTHER) or variables.get("ansible_check_mode"):
+        return []
+    return [
+        f"this takes away what {len(selected)} hosts have, and no --limit names them: -l {selected[0]} for one host, "
+        f"-l {GROUP} for all of them [run.limit]"
+    ]
+
+
 def names_of(variables: dict) -> set[str]:
     """Every group and host of the inventory."""
     groups = variables.get("groups", {})
@@ -137,11 +152,13 @@ class LookupModule(LookupBase):
         manager.subset(variables.get("ansible_limit"))
         selected = [host.name for host in manager.get_hosts(group)] if hosts else []
         found = problems(variables, hosts, selected, TAGS, load_extra_vars(self._loader))
+        self.set_options(var_options=variables, direct=kwargs)
+        if self.get_option("named") and len(selected) > 1:
+            found += unnamed(variables, selected)
         if found:
             raise AnsibleLookupError("Nothing was done: " + "; ".join(found))
         # Every play asks for its hosts here, in the main process, before any worker is forked.
         inherited.load()
-        self.set_options(var_options=variables, direct=kwargs)
         layer = self.get_option("layer")
         left = hosts_of(layer, selected, variables) if layer else selected
         return [group] if left == selected else left or [NOBODY]

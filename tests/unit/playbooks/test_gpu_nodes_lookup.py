@@ -21,11 +21,13 @@ PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 HOSTS = "gpu_nodes: {hosts: {a5-01: {}, a5-02: {}}}\nother: {hosts: {web: {}}}\n"
 
 
-def play(tmp_path: Path, inventory: str | None, *arguments: str) -> subprocess.CompletedProcess:
+def play(
+    tmp_path: Path, inventory: str | None, *arguments: str, playbook: str = "site.yml"
+) -> subprocess.CompletedProcess:
     file = tmp_path / "inventory.yml"
     if inventory is not None:
         file.write_text(inventory)
-    command = [str(PLAYBOOK), "-i", str(file), "site.yml", "--list-tasks", *arguments]
+    command = [str(PLAYBOOK), "-i", str(file), playbook, "--list-tasks", *arguments]
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, env=environment)
 
@@ -54,6 +56,25 @@ def test_stops(tmp_path: Path, inventory: str | None, arguments: list[str], mess
     assert done.returncode != 0
     assert message in " ".join((done.stdout + done.stderr).split())
     assert (done.stdout + done.stderr).count("ERROR!") == 1 or inventory in ("", None)
+
+
+@pytest.mark.parametrize(
+    ("inventory", "arguments", "begins"),
+    [
+        (HOSTS, [], False),
+        (HOSTS, ["-l", "gpu_nodes"], True),
+        (HOSTS, ["-l", "a5-01"], True),
+        (HOSTS, ["-e", "gpuwright_hosts=gpu_nodes"], True),
+        (HOSTS, ["--check"], True),
+        ("gpu_nodes: {hosts: {a5-01: {}}}\n", [], True),
+    ],
+)
+def test_several_hosts_are_uninstalled_only_where_they_are_named(
+    tmp_path: Path, inventory: str, arguments: list[str], begins: bool
+) -> None:
+    done = play(tmp_path, inventory, *arguments, playbook="playbooks/uninstall.yml")
+    assert (done.returncode == 0) is begins
+    assert begins or "-l a5-01 for one host, -l gpu_nodes for all of them [run.limit]" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,10 @@ def write(folder: Path, kind: str, found: dict[str, Any], raw: Path | None) -> N
     both = json.loads(file.read_text()) if file.exists() else {}
     both[kind] = summary(found)
     # Whole or not at all: a bench that is stopped while it writes leaves what it had.
-    replace_text(file, json.dumps(both, indent=1, sort_keys=True) + "\n")
+    text = json.dumps(both, indent=1, sort_keys=True) + "\n"
+    replace_text(file, text)
+    # The page is made from the file, in whose order it can be made again.
+    both = json.loads(text)
     replace_text(folder / "trainer.md", page(both))
     if "cpu" in both:
         picture(both["cpu"], folder / "trainer.png")

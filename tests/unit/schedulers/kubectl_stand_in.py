@@ -19,13 +19,13 @@ BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
 class Kubernetes:
-    """The nodes that the stand-in knows, pods that do not leave, and what was asked."""
+    """The nodes that the stand-in knows, pods that do not leave, commands that are refused, and what was asked."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "kubernetes.json"
         self.folder = folder / "bin"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.write({"nodes": {}, "pods": [], "stays": [], "log": []})
+        self.write({"nodes": {}, "pods": [], "stays": [], "refuses": {}, "log": []})
         program = self.folder / "kubectl"
         words = {"python": sys.executable, "here": str(Path(__file__).parent), "file": str(self.file)}
         program.write_text(PROGRAM.format(**words))
@@ -67,6 +67,9 @@ def main(file: str, words: list[str]) -> int:
     node = state["nodes"].get(name)
     if node is None:
         sys.stderr.write(f'Error from server (NotFound): nodes "{name}" not found\n')
+        status = 1
+    elif words[0] in state["refuses"]:
+        sys.stderr.write(f"Error from server: {state['refuses'][words[0]]}\n")
         status = 1
     else:
         status = COMMANDS[words[0]](state, node, name, words)

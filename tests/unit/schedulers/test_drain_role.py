@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -103,35 +104,85 @@ def test_what_cannot_be_drained_is_refused(site: Site, variables: dict, words: s
 # -- A controller that is reached by ssh -------------------------------------------------------------------------------
 
 
-def lose(site: Site, calls: list[int]) -> None:
-    """Let the stand-in of ssh lose these calls, counted from 1; it runs the rest on this machine."""
+def lose(site: Site, calls: Iterable[int], *, late: bool = False) -> None:
+    """Let the stand-in of ssh lose these calls, counted from 1; it runs the rest on this machine, and a late loss, too."""
     ssh = site.folder / "ssh"
     ssh.write_text(f"""#!/bin/sh
 for last; do :; done
 echo call >> {site.folder}/calls
-case " {" ".join(map(str, calls))} " in *" $(grep -c . {site.folder}/calls) "*) echo lost >&2; exit 255 ;; esac
 export PATH={site.slurm.folder}:$PATH
+case " {" ".join(map(str, calls))} " in
+*" $(grep -c . {site.folder}/calls) "*) {'/bin/sh -c "$last" > /dev/null;' if late else ""} echo lost >&2; exit 255 ;;
+esac
 exec /bin/sh -c "$last"
 """)
     ssh.chmod(0o755)
+    (site.folder / "calls").unlink(missing_ok=True)
+
+
+AFAR: dict[str, Any] = {"drain_controller": "ctl", "__drain_become": False}
 
 
 def test_a_short_loss_of_the_controller_is_tried_again(site: Site) -> None:
     lose(site, [1, 3])
-    lost: dict[str, Any] = {"drain_by": "slurm", "drain_controller": "ctl", "__drain_become": False}
-    assert site.play("drain", "return", **lost) == 0, site.log
+    assert site.play("drain", "return", drain_by="slurm", **AFAR) == 0, site.log
     assert site.slurm.drained() == [] and [row["drained"] for row in site.results] == [True, False]
 
 
-def test_a_long_loss_of_the_controller_fails_the_node_and_names_the_way_back(site: Site) -> None:
-    site.slurm.node("n1", "idle+drain", PLANNED, since=time.time())
-    lose(site, list(range(1, 60)))
-    lost: dict[str, Any] = {"drain_by": "slurm", "drain_controller": "ctl", "__drain_become": False}
-    lost["ansible_ssh_retries"] = 0
-    lost["drain_result"] = {"by": "slurm", "node": "n1", "drained": True, "own": True, "new": True, "reason": PLANNED}
-    assert site.play("return", **lost) == 2, site.log
-    assert re.search(r"unreachable=0 +failed=1", site.log)
-    assert "the node stays drained until `scontrol update NodeName=n1 State=RESUME`" in site.text
+def test_work_whose_answer_was_lost_is_known_as_that_of_this_run(site: Site) -> None:
+    lose(site, [2], late=True)
+    assert site.play("drain", "undo", drain_by="slurm", drain_only_idle=True, **AFAR) == 0, site.log
+    assert site.results[0]["new"] and site.results[0]["own"] and site.slurm.drained() == []
+    lose(site, [2, 4, 7], late=True)
+    assert site.play("drain", "return", drain_by="kubernetes", **AFAR) == 0, site.log
+    assert site.kubernetes.changes().count("uncordon") == 2 and site.kubernetes.get("n1")["spec"] == {}
+    assert site.kubernetes.get("n1")["metadata"]["annotations"] == {}
+
+
+RESUME = "`scontrol update NodeName=n1 State=RESUME`"
+UNCORDON = f"`kubectl uncordon n1 && kubectl annotate node n1 {NOTE}-`"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "steps", "first", "said"),
+    [
+        ("slurm", ["drain"], 3, RESUME),
+        ("slurm", ["drain", "return"], 5, RESUME),
+        ("slurm", ["drain", "return"], 6, RESUME),
+        ("kubernetes", ["drain"], 2, UNCORDON),
+        ("kubernetes", ["drain"], 3, UNCORDON),
+        ("kubernetes", ["drain", "return"], 5, UNCORDON),
+        ("command", ["drain"], 1, "/online`"),
+        ("command", ["drain", "return"], 2, "/online`"),
+    ],
+)
+def test_a_long_loss_of_the_controller_fails_the_node_and_names_the_way_back(
+    site: Site, scheduler: str, steps: list[str], first: int, said: str
+) -> None:
+    lose(site, range(first, 60))
+    words: dict[str, Any] = {"drain_by": scheduler, "ansible_ssh_retries": 0, **AFAR, **commands(site, "exit 0")}
+    assert site.play(*steps, **words) == 2, site.log
+    assert re.search(r"unreachable=0 +failed=1", site.log) and "[drain.node]" in site.text, site.log
+    assert said in site.text and "ssh: lost" in site.text, site.log
+    assert len(site.results) == len(steps) - 1, "the step that is lost is the last one"
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "kubernetes", "command"])
+def test_a_wait_that_is_lost_takes_the_drain_back(site: Site, scheduler: str) -> None:
+    lose(site, [1 if scheduler == "command" else 3])
+    words: dict[str, Any] = {"drain_by": scheduler, "ansible_ssh_retries": 0, **AFAR, **commands(site, "exit 0")}
+    assert site.play("drain", **words) == 2, site.log
+    assert re.search(r"unreachable=0 +failed=1", site.log) and "[drain.wait]" in site.text and "ssh: lost" in site.text, site.log
+    assert site.slurm.drained() == [] and site.kubernetes.get("n1")["spec"] == {}
+    assert [line.split()[0] for line in ran(site)] == (["online"] if scheduler == "command" else [])
+
+
+def test_an_uncordon_that_is_refused_leaves_the_note(site: Site) -> None:
+    site.kubernetes.node("n1", True, {NOTE: PLANNED})
+    site.kubernetes.change(refuses={"uncordon": "the server is overloaded"})
+    assert site.play("return", drain_by="kubernetes") == 2
+    assert "the server is overloaded" in site.text
+    assert site.kubernetes.get("n1")["metadata"]["annotations"] == {NOTE: PLANNED}
 
 
 # -- Slurm -------------------------------------------------------------------------------------------------------------

@@ -222,6 +222,17 @@ def test_a_node_that_cannot_be_drained_is_not_changed(rollout: Rollout) -> None:
     assert "[drain.wait]" in rollout.record()["hosts"]["a1"]["why"]
 
 
+@pytest.mark.parametrize("scheduler", ["slurm", "command"])
+def test_a_lost_controller_is_a_failure_of_the_drain_and_no_lost_node(rollout: Rollout, scheduler: str) -> None:
+    """Nobody answers on that port; the node itself is there."""
+    words = {"drain_by": scheduler, "drain_owner": "alice", "drain_command": "true", "drain_return_command": "true"}
+    words |= {"drain_controller": "127.0.0.2", "ansible_port": "1", "ansible_ssh_retries": "0"}
+    done = rollout.run("-e", json.dumps(words), batches=[1, 1])
+    assert done.returncode == 2 and reached(done.stdout) == {}, done.stdout
+    assert table(done.stdout) == {"failed": "a1", "not reached": "a2..a5"}
+    assert "[drain.node]" in rollout.record()["hosts"]["a1"]["why"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -105,7 +105,7 @@ def test_what_cannot_be_drained_is_refused(site: Site, variables: dict, words: s
 
 
 def lose(site: Site, calls: Iterable[int], *, late: bool = False) -> None:
-    """Let the stand-in of ssh lose these calls, counted from 1; it runs the rest on this machine, and a late loss, too."""
+    """Let the stand-in of ssh lose these calls, counted from 1; it runs the others here, and late ones, too."""
     ssh = site.folder / "ssh"
     ssh.write_text(f"""#!/bin/sh
 for last; do :; done
@@ -172,7 +172,8 @@ def test_a_wait_that_is_lost_takes_the_drain_back(site: Site, scheduler: str) ->
     lose(site, [1 if scheduler == "command" else 3])
     words: dict[str, Any] = {"drain_by": scheduler, "ansible_ssh_retries": 0, **AFAR, **commands(site, "exit 0")}
     assert site.play("drain", **words) == 2, site.log
-    assert re.search(r"unreachable=0 +failed=1", site.log) and "[drain.wait]" in site.text and "ssh: lost" in site.text, site.log
+    assert re.search(r"unreachable=0 +failed=1", site.log) and "[drain.wait]" in site.text, site.log
+    assert "ssh: lost" in site.text
     assert site.slurm.drained() == [] and site.kubernetes.get("n1")["spec"] == {}
     assert [line.split()[0] for line in ran(site)] == (["online"] if scheduler == "command" else [])
 

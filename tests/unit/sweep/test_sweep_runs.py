@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.gpuwright.node.plugins.plugin_utils.history import kept
@@ -152,6 +154,21 @@ def test_bad_input_gets_one_clear_error(site: SweepSite, variables: dict, words:
     done = site.sweep(**variables)
     assert done.returncode == 2 and words in told(done.stdout), done.stdout
     assert site.slurm.updates() == [] and site.calls() == []
+
+
+def test_a_controller_that_is_lost_once_is_asked_again(site: SweepSite) -> None:
+    """The stand-in of ssh loses the first call, and runs the others here."""
+    site.gpu_node("a1")
+    ssh, lost = site.folder / "ssh", site.folder / "lost"
+    ssh.write_text(f"""#!/bin/sh
+for last; do :; done
+[ -e {lost} ] || {{ touch {lost}; echo lost >&2; exit 255; }}
+exec /bin/sh -c "$last"
+""")
+    ssh.chmod(0o755)
+    words: dict[str, Any] = {"drain_controller": "ctl", "ansible_ssh_executable": str(ssh), "ansible_become": False}
+    done = site.sweep("--check", **words, ansible_python_interpreter=sys.executable)
+    assert done.returncode == 0 and lost.exists(), done.stdout
 
 
 def test_the_timer_starts_a_playbook_that_is_there() -> None:

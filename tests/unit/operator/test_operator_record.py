@@ -296,6 +296,11 @@ def started() -> Iterator[Callable[..., int]]:
     def start(run: str, *command: str) -> int:
         child = subprocess.Popen(command, env={**os.environ, operator_runs.VARIABLE: run}, start_new_session=True)
         children.append(child)
+        # The kernel shows a new program's environment a little after Popen has returned.
+        for _attempt in range(200):
+            if Path(f"/proc/{child.pid}/environ").read_bytes():
+                break
+            time.sleep(0.05)
         return child.pid
 
     yield start

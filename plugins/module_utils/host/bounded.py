@@ -14,6 +14,7 @@ import subprocess
 import time
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from .interruption import interruption_held
 from .program_path import inherited, left_out, search_folders
 
 # Far above any normal output: nvidia-smi's XML for eight busy GPUs stays below 1 MiB.
@@ -22,6 +23,8 @@ CHUNK_BYTES = 65536
 POLL_SECONDS = 0.02
 # A program closes its output as it ends, so it is asked for soon and then less and less often.
 FIRST_PAUSE_SECONDS = 0.0005
+# ValueError: an argument that cannot be passed to a program, such as one with a null byte.
+NOT_STARTED = (OSError, ValueError, subprocess.SubprocessError)
 
 
 class Finished(NamedTuple):
@@ -85,28 +88,24 @@ def run_bounded(
     if executable is None:
         return _not_started(command[0])
     deadline = time.monotonic() + timeout
+    child = None
     try:
-        # A new session: the signal also reaches helpers, and there is no terminal on which the program could ask a
-        # question.
-        child = subprocess.Popen(
-            [executable, *command[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=program_environment() if environment is None else environment,
-            # Not the caller's folder, which anybody may own.
-            cwd="/",
-            start_new_session=True,
-            preexec_fn=before_start,
-        )
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        # ValueError: an argument that cannot be passed to a program, such as one with a null byte.
+        with interruption_held():
+            child = _start(executable, command[1:], environment, before_start)
+        if child.stdout is None or child.stderr is None:
+            raise AssertionError("Popen makes the pipes that it is asked for")
+        with child.stdout, child.stderr:
+            output, state = _collect(child, deadline, limit_bytes)
+    except NOT_STARTED as error:
+        if child is not None:
+            raise
         problem = f"{executable} cannot be run: {getattr(error, 'strerror', None) or error}"
         return Finished(None, "", "", False, False, False, problem)
-    if child.stdout is None or child.stderr is None:
-        raise AssertionError("Popen makes the pipes that it is asked for")
-    with child.stdout, child.stderr:
-        output, state = _collect(child, deadline, limit_bytes)
+    except BaseException:
+        # It has its own session, so Ctrl-C did not reach it.
+        if child is not None:
+            _signal_group(child, stop_signal)
+        raise
     texts = [bytes(output[stream]).decode("utf-8", "replace") for stream in (child.stdout, child.stderr)]
     if state == "finished":
         return Finished(child.returncode, texts[0], texts[1], False, False, False, "")
@@ -116,6 +115,27 @@ def run_bounded(
         return Finished(None, texts[0], texts[1], False, False, True, problem)
     problem = f"{executable} did not finish within {timeout:g} s and was sent signal {stop_signal:d}"
     return Finished(None, texts[0], texts[1], True, False, False, problem)
+
+
+def _start(
+    executable: str,
+    arguments: Sequence[str],
+    environment: Optional[Mapping[str, str]],
+    before_start: Optional[Callable[[], None]],
+) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [executable, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=program_environment() if environment is None else environment,
+        # Not the caller's folder, which anybody may own.
+        cwd="/",
+        # A new session: a signal also reaches helpers, and there is no terminal on which the program could ask a
+        # question.
+        start_new_session=True,
+        preexec_fn=before_start,
+    )
 
 
 def _not_started(name: str) -> Finished:

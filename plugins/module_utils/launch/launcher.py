@@ -123,11 +123,13 @@ def main(arguments: "Optional[Sequence[str]]" = None, root: str = "/", ignored: 
         if not options.calibrate:
             apply(decision)
         else:
+            from ..host.interruption import INTERRUPTIONS
             from .calibration.calibrate import calibrate
 
-            # A start ends by the signal, as the command itself would; a calibration still has results.
-            if _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:
-                _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+            # A start ends by the signal, as the command itself would; a calibration has a command to stop.
+            for number in INTERRUPTIONS:
+                if _signal.getsignal(number) == _signal.SIG_DFL:
+                    _signal.signal(number, _signal.default_int_handler)
             return calibrate(options, command, environ, allowed, policy, root, launcher, rank)
     except LaunchError as error:
         return _complain(str(error), EXIT_REFUSED)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -183,3 +184,36 @@ def test_the_same_under_python_3_6(node_python):
     folder = str(Path(__file__).resolve().parents[3] / "tests/node_library")
     done = subprocess.run([node_python, "-c", script, folder], capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout == "True (0, 'x\\n')\n"
+
+
+@pytest.mark.parametrize("moment", ["as it begins", "as it works"])
+def test_an_interruption_stops_the_program_with_its_helpers(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a session of its own, so that Ctrl-C reaches it through its caller alone."""
+    children: list[subprocess.Popen] = []
+
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *words, **options):
+            super().__init__(*words, **options)
+            children.append(self)
+            if moment == "as it begins":
+                os.kill(os.getpid(), signal.SIGINT)
+
+    def interrupt(*_words) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    if moment == "as it works":
+        monkeypatch.setattr(bounded, "_collect", interrupt)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run_bounded(shell("sleep 60 & wait"), 60)
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert children[0].wait(20) == -signal.SIGKILL
+
+
+def test_a_thread_starts_programs_too():
+    answers: list[bounded.Finished] = []
+    thread = threading.Thread(target=lambda: answers.append(run_bounded(["echo", "x"], 20)))
+    thread.start()
+    thread.join()
+    assert answers[0].stdout == "x\n"

@@ -18,6 +18,7 @@ import pytest
 from gpu_run_machines import a5, build, choose, write
 from gpuwright.host.topology import format_cpu_list
 from gpuwright.launch.calibration.chosen import CALIBRATED_PATH, calibrated_arm, command_key, machine_identity
+from gpuwright.launch.calibration.measuring import Way, run_once
 from gpuwright.launch.calibration.rule import (
     BASE,
     CONTROL,
@@ -558,8 +559,9 @@ def test_an_ordinary_user_measures_as_themselves(real: Path) -> None:
     assert "--user root: only root can run the command as somebody else" in done.stderr
 
 
-def test_an_interrupted_calibration_leaves_no_command_behind(real: Path) -> None:
-    """The command has a session of its own, so that Ctrl-C reaches it through gpu-run alone."""
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_calibration_leaves_no_command_behind(real: Path, sent: signal.Signals) -> None:
+    """The command has a session of its own, so that a signal reaches it through gpu-run alone."""
     folder = real / "drop"
     folder.mkdir()
     folder.chmod(0o1777)
@@ -571,8 +573,23 @@ def test_an_interrupted_calibration_leaves_no_command_behind(real: Path) -> None
         while not (folder / "pid").exists() or not (folder / "pid").read_text().strip():
             assert time.monotonic() < deadline and child.poll() is None
             time.sleep(0.05)
-        child.send_signal(signal.SIGINT)
+        child.send_signal(sent)
         assert child.stderr and child.wait(20) == 130
         assert "interrupted; nothing was written" in child.stderr.read()
     command = Path("/proc") / (folder / "pid").read_text().strip() / "stat"
     assert not command.exists() or command.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_an_interruption_as_the_command_begins_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    children: list[subprocess.Popen] = []
+
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *words, **options):
+            super().__init__(*words, **options)
+            children.append(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_once(Way({"PATH": "/usr/bin:/bin"}, None), ["sleep", "60"], None)
+    assert children[0].wait(20) == -signal.SIGKILL

@@ -14,8 +14,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from .caches import CacheError, Caches
@@ -99,18 +102,37 @@ def try_step(name: str, device: str, seconds: float) -> Fault:
 
 def run_child(command: list[str], environment: dict[str, str], seconds: float) -> tuple[int | None, str, str]:
     """(exit code or None at the deadline, stdout, stderr); its compiler ends with it."""
-    pipe = subprocess.PIPE
-    child = subprocess.Popen(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace",
-        start_new_session=True,
-    )  # fmt: skip
+    pipe, child = subprocess.PIPE, None
     try:
+        with interruption_held():
+            child = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True,
+                errors="replace", start_new_session=True,
+            )  # fmt: skip
         output, errors = child.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-        return None, "", ""
+    except BaseException as error:
+        # It has its own session, so Ctrl-C did not reach it.
+        if child is not None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            return None, "", ""
+        raise
     return child.returncode, output, errors
+
+
+@contextmanager
+def interruption_held() -> Iterator[None]:
+    """Deliver Ctrl-C at the end of the block: before Popen returns, nobody knows the process that it has started."""
+    # A mask would hold it back in this thread only, and PyTorch has others.
+    arrived: list[FrameType | None] = []
+    handler = signal.signal(signal.SIGINT, lambda number, frame: arrived.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if arrived and callable(handler):
+            handler(signal.SIGINT, arrived[0])
 
 
 def run_step(name: str, device: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -232,6 +233,28 @@ def test_a_child_that_is_killed_says_so() -> None:
     assert faults.of_ending(-11, "").words == "its process was ended by SIGSEGV"
     assert faults.of_ending(1, "x: failed to map segment from shared object /").code == "other"
     assert faults.of_ending(3, "").code == "other"
+
+
+@pytest.mark.parametrize("moment", ["as it begins", "as it works"])
+def test_an_interruption_ends_the_child(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    children: list[subprocess.Popen] = []
+
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *words: Any, **options: Any) -> None:
+            super().__init__(*words, **options)
+            children.append(self)
+            if moment == "as it begins":
+                os.kill(os.getpid(), signal.SIGINT)
+
+        def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:
+            if timeout:
+                raise KeyboardInterrupt
+            return super().communicate(input)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        program.run_child(["sleep", "60"], dict(os.environ), 60)
+    assert children[0].wait(20) == -signal.SIGKILL
 
 
 def test_torch_compile_must_run_what_it_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import tempfile
 import time
 from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Pattern, Sequence
 
+from ...host.interruption import interruption_held
 from ...host.written.told import printable, told
 from ..runtime_policy import LaunchError
 
@@ -102,21 +103,24 @@ def run_once(way: Way, command: Sequence[str], metric: Optional[Pattern[str]]) -
 
 def _call(command: Sequence[str], environment: Mapping[str, str], output: int, before: Before) -> int:
     """The exit code of the command, which has no terminal: as another user, it could type into root's."""
-    child = subprocess.Popen(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=before,
-    )
+    child = None
     try:
+        with interruption_held():
+            child = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=before,
+            )
         return child.wait()
     except BaseException:
         # It has its own session, so Ctrl-C did not reach it.
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+        if child is not None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
         raise
 
 

@@ -27,6 +27,7 @@ from ..precision import Precision, choose_precision
 from ..runs.checkpoint import CHECKPOINTS, CheckpointError, list_checkpoints, load_newest
 from ..runs.drift import check_drift, saved_config
 from ..runs.folder import RunFolder
+from ..runs.outlook import Outlook
 from ..runs.reporting import QUIET, Reporter
 from ..safe_files import replace_text
 from ..stop_signal import StopSignal, StopWaiting
@@ -215,6 +216,7 @@ def run_steps(
     """All remaining steps; whether Ctrl-C ended them. `run` and `reporter` exist only on the first rank."""
     config, ranks, stop = trainer.config, trainer.ranks, StopSignal(trainer.ranks)
     lines = speed_up(trainer)
+    outlook = Outlook(config) if reporter and not trainer.on_gpu else None
     if reporter:
         for line in lines:
             reporter.say(f"train-gan: {line}")
@@ -229,6 +231,9 @@ def run_steps(
                 trainer.step(*real) if isinstance(real, tuple) else trainer.step(real)
                 if reporter:
                     reporter.advance(trainer.steps_done)
+                    expected = outlook.after(trainer.steps_done) if outlook else ""
+                    if expected:
+                        reporter.say(f"train-gan: {expected}")
                 if profiler:
                     profiler.step()
                 if trainer.steps_done == first == 1 and run and reporter:

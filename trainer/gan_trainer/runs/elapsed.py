@@ -18,10 +18,15 @@ class Elapsed:
 
     def left(self, step: int) -> str:
         """Such as "3 h 12 min left", from the mean pace so far; "" before there is one."""
-        done = step - self.first
-        if done <= 0 or step >= self.last:
+        pace = self.pace(step)
+        if pace is None or step >= self.last:
             return ""
-        return duration((time.monotonic() - self.started) / done * (self.last - step)) + " left"
+        return duration(pace * (self.last - step)) + " left"
+
+    def pace(self, step: int) -> float | None:
+        """Mean seconds of a step so far; None before there is one."""
+        done = step - self.first
+        return (time.monotonic() - self.started) / done if done > 0 else None
 
 
 def duration(seconds: float) -> str:

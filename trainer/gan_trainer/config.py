@@ -64,8 +64,10 @@ class Config:
     augment_images: int = option(500_000, "ada: number of images over which its strength may go from 0 to 1", 1, 10**9)
     flow_steps: int = option(16, "task flow: steps from noise to an image, two passes each", 1, 1000)
     ema_decay: float = option(0.999, "decay of the averaged generator", 0.0, 0.999999)
-    # StyleGAN2 and its successors take 0.05.
-    ema_rampup: float = option(0.0, "part of the steps so far that the average reaches back over; 0: all", 0.0, 1.0)
+    # StyleGAN2-ADA's default is 0.05, too. A run goes on as it began; before there was this default, that is 0.
+    ema_rampup: float = option(
+        -1.0, "part of the steps so far that the average reaches back over; 0: all; -1: 0.05 without burn-in", -1.0, 1.0
+    )
 
     steps: int = option(100_000, "training steps", 1, 10**9)
     batch_size: int = option(64, "images in a step, over all GPUs and accumulated parts", 1, 65_536)
@@ -173,6 +175,8 @@ def contradictions(config: Config) -> list[str]:
         faults.append(f"batch_size: {size} is more than synthetic_images; allowed: 1 to {config.synthetic_images}")
     if size % parts:
         faults.append(f"accumulate: {parts} does not divide batch_size {size}; allowed: a divisor of it")
+    if -1.0 < config.ema_rampup < 0.0:
+        faults.append(f"ema_rampup: {config.ema_rampup} is out of range; allowed: 0.0 to 1.0, or -1")
     if config.warmup_steps >= config.steps:
         faults.append(f"warmup_steps: {config.warmup_steps} leaves no other step; allowed: 0 to {config.steps - 1}")
     if config.cuda_graphs and config.burn_in_steps:

@@ -10,7 +10,7 @@ import torch
 from ..config import Config, ConfigError, impossible_on_gpus
 from ..data import census
 from ..precision import choose_precision
-from ..runs.drift import check_drift
+from ..runs.drift import as_begun, check_drift
 from ..runs.folder import try_folder
 from ..tasks import make_task
 from ..tasks.task import build_checked
@@ -34,5 +34,6 @@ def check(config: Config, resume: str, processes: int) -> list[str]:
     try_folder(Path(config.run_dir))
     state, _passed_over = newest_state(Path(config.run_dir), resume)
     if state:
+        config = as_begun(state["config"], config)
         check_drift(state["config"], config, resume == "changed", state.get("census"), content)
     return lines

@@ -9,6 +9,8 @@ from ..config import Config
 
 # The batch for which lr_generator and lr_discriminator are meant.
 BASE_BATCH = 32
+# Of StyleGAN2-ADA's default configuration (Karras et al. 2020).
+RAMP = 0.05
 
 
 def scale_to_batch(config: Config, base: float) -> float:
@@ -53,13 +55,19 @@ def second_beta(config: Config, step: int) -> float:
     return config.burn_in_beta2 + (config.beta2 - config.burn_in_beta2) * burn_in(config, step)
 
 
+def average_ramp(config: Config) -> float:
+    """ema_rampup, or what stands for -1: a burn-in has a ramp of its own."""
+    if config.ema_rampup >= 0.0:
+        return config.ema_rampup
+    return 0.0 if config.burn_in_steps else RAMP
+
+
 def average_decay(config: Config, step: int) -> float:
-    """Decay of the average in `step`: with ema_rampup, its half-life is at most that part of the steps so far."""
+    """Decay of the average in `step`: with a ramp, its half-life is at most that part of the steps so far."""
     longest = config.ema_decay
     done = burn_in(config, step)
     if done < 1.0 and longest:
         # The half-life grows with the burn-in; in its first step the average is the network itself.
         longest = longest ** (1.0 / done) if done else 0.0
-    if not config.ema_rampup:
-        return longest
-    return min(longest, 0.5 ** (1.0 / (config.ema_rampup * step)))
+    ramp = average_ramp(config)
+    return min(longest, 0.5 ** (1.0 / (ramp * step))) if ramp else longest

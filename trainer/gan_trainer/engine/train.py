@@ -25,7 +25,7 @@ from ..models.averaging import MARK, has_statistics
 from ..parallel.distributed import Ranks, join
 from ..precision import Precision, choose_precision
 from ..runs.checkpoint import CHECKPOINTS, CheckpointError, list_checkpoints, load_newest
-from ..runs.drift import check_drift, saved_config
+from ..runs.drift import as_begun, check_drift, saved_config
 from ..runs.folder import RunFolder
 from ..runs.outlook import Outlook
 from ..runs.reporting import QUIET, Reporter
@@ -98,6 +98,7 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
             newest, run.passed_over = newest_state(folder, resume)
         state = ranks.agree(newest)
         content = ranks.agree(holds.content)
+        config = as_begun(state["config"] if state else None, config)
         drift = check_drift(state["config"], config, resume == "changed", state.get("census"), content) if state else ""
         config = settle_batch(config, state, device, precision, ranks)
         trainer = Trainer(config, device, precision, ranks)

@@ -9,10 +9,11 @@ key and part of the experiment under the next: `steps` is where a cosine ends.
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, Callable
 
 from ..config import Config
+from ..engine.schedule import average_ramp
 from ..errors import UsageError
 from ..own import is_own
 from .checkpoint import CheckpointError
@@ -48,6 +49,8 @@ HAS_EFFECT: dict[str, Callable[[Config], bool]] = {
     "max_bad_steps": lambda config: config.on_nonfinite != "stop",
     "sync_batchnorm": lambda config: config.device != "cpu",
 }
+# What a key meant in runs of earlier releases that had another default for it, or had it not.
+BEFORE: dict[str, Any] = {"ema_rampup": 0.0}
 WHY = {"steps": ", where the cosine of the learning rate ends"}
 NAMED = 3
 
@@ -67,9 +70,16 @@ def differences(saved: dict[str, Any], config: Config) -> dict[str, tuple[Any, A
 
 
 def saved_config(saved: dict[str, Any]) -> Config:
-    """A checkpoint's, as it is; a key that it does not know had its default."""
+    """A checkpoint's, as it is; a key that it does not know had its default of that time."""
     names = {field.name for field in fields(Config)}
-    return Config(**{key: value for key, value in saved.items() if key in names})
+    return Config(**{key: value for key, value in {**BEFORE, **saved}.items() if key in names})
+
+
+def as_begun(saved: dict[str, Any] | None, config: Config) -> Config:
+    """With a ramp of the average where the configuration names none: that with which a resumed run began."""
+    if config.ema_rampup >= 0.0:
+        return config
+    return replace(config, ema_rampup=average_ramp(saved_config(saved) if saved else config))
 
 
 def check_drift(

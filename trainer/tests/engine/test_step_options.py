@@ -100,6 +100,10 @@ def test_a_resumed_run_mirrors_on_as_one_that_was_never_stopped() -> None:
         (200, 0.05, 0.5**0.1),
         (10**6, 0.05, 0.999),
         (1, 0.05, 0.5**20),
+        # As in StyleGAN2-ADA's default, where nobody says otherwise.
+        (200, -1.0, 0.5**0.1),
+        (13_000, -1.0, 0.5 ** (1 / 650)),
+        (14_000, -1.0, 0.999),
     ],
 )
 def test_the_average_reaches_back_a_part_of_the_run(step: int, rampup: float, decay: float) -> None:
@@ -107,14 +111,19 @@ def test_the_average_reaches_back_a_part_of_the_run(step: int, rampup: float, de
 
 
 def test_a_short_run_has_an_average_that_has_left_its_start() -> None:
-    """0.999 holds nine tenths of the random start after 100 steps; the ramp a thousandth."""
-    shares = {}
-    for rampup in (0.0, 0.05):
-        config, kept = make_config({"ema_rampup": rampup}), 1.0
+    """0.999 holds nine tenths of the random start after 100 steps; the default ramp a thousandth."""
+    shares = []
+    for settings in ({"ema_rampup": 0.0}, {}):
+        config, kept = make_config(settings), 1.0
         for step in range(1, 101):
             kept *= average_decay(config, step)
-        shares[rampup] = kept
-    assert shares[0.0] > 0.9 and shares[0.05] < 1e-3
+        shares.append(kept)
+    assert shares[0] > 0.9 and shares[1] < 1e-3
+
+
+def test_a_burn_in_is_the_only_ramp_where_no_other_is_named() -> None:
+    config = make_config({"burn_in_steps": 10})
+    assert average_decay(config, 11) == config.ema_decay
 
 
 def test_the_trainer_averages_by_that_decay() -> None:
@@ -134,5 +143,6 @@ def test_with_them_it_is_another_experiment(key: str, value: object) -> None:
 
 
 def test_a_ramp_out_of_range_is_refused() -> None:
-    with pytest.raises(ConfigError, match="ema_rampup: 1.5 is out of range"):
-        make_config({"ema_rampup": 1.5})
+    for value in (1.5, -0.5, -2.0):
+        with pytest.raises(ConfigError, match=f"ema_rampup: {value} is out of range"):
+            make_config({"ema_rampup": value})

@@ -169,3 +169,11 @@ def test_an_extended_cosine_says_what_happens_to_the_rate(folder: Path, capsys: 
     assert train(folder, "lr_schedule=cosine", "steps=6", "--resume", "changed") == 0
     said = capsys.readouterr().out
     assert "continues with steps 3 -> 6" in said and "times that of the run so far" in said
+
+
+def test_a_key_that_a_checkpoint_does_not_know_had_the_default_of_its_time() -> None:
+    """The first releases had no ramp of the average: it reached back over all steps."""
+    saved = {key: value for key, value in asdict(make_config(TINY)).items() if key != "ema_rampup"}
+    assert drift.saved_config(saved).ema_rampup == 0.0
+    assert drift.as_begun(saved, make_config(TINY)).ema_rampup == 0.0
+    assert drift.as_begun(saved, make_config({**TINY, "ema_rampup": 0.2})).ema_rampup == 0.2

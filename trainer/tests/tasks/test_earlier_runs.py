@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import TINY
+from conftest import TINY, kept_state
 
 from gan_trainer.config import make_config
+from gan_trainer.engine.check import check
 from gan_trainer.engine.train import train
 from gan_trainer.inference.trained import load_trained
 from gan_trainer.runs.drift import DriftError
@@ -40,6 +41,23 @@ def test_it_goes_on_as_it_would_have(run: Path) -> None:
     found = [[line[key] for key in ("step", "d_loss", "g_loss", "penalty")] for line in lines]
     for line, expected in zip(found, LOSSES, strict=True):
         assert line == pytest.approx(expected, rel=1e-4)
+    # Its average reaches back as far as there; a run that begins now has a ramp.
+    assert kept_state(run)["config"]["ema_rampup"] == 0.0
+    assert "ema_rampup: 0.0" in (run / "config.yml").read_text()
+    train(make_config({**EARLIER, "run_dir": str(run / "new"), "steps": 1}))
+    assert kept_state(run / "new")["config"]["ema_rampup"] == 0.05
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.05, 0.3])
+def test_a_run_keeps_the_ramp_with_which_it_began_until_another_is_named(tmp_path: Path, kept: float) -> None:
+    given = {**TINY, "device": "cpu", "run_dir": str(tmp_path), "steps": 1}
+    train(make_config({**given, "ema_rampup": kept}))
+    later = make_config({**given, "steps": 2})
+    assert not any("ema" in line for line in check(later, "auto", 1))
+    train(later, resume="changed")
+    assert kept_state(tmp_path)["config"]["ema_rampup"] == kept
+    with pytest.raises(DriftError, match=f"ema_rampup was {kept} and is 0.1"):
+        train(make_config({**given, "steps": 3, "ema_rampup": 0.1}))
 
 
 def test_its_generator_draws(run: Path) -> None:

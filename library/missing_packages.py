@@ -100,8 +100,10 @@ def main() -> None:
     family = module.params["family"]
     try:
         names = module.params["packages"]
+        # Two parts of a plan may ask for the same package, such as a compiler.
+        asked = list(dict.fromkeys(names))
         absent = missing_packages(list(dict.fromkeys(names + module.params["also"])), family)
-        missing = [name for name in names if name in absent]
+        missing = [name for name in asked if name in absent]
         holder = lock_holder()
         # Of dpkg's only what stops an installation; a transaction that runs at this moment is not finished, either.
         look = missing or (family == "redhat" and not holder)

@@ -30,12 +30,12 @@ TABLES = {
 }
 
 
-def choice_reason(problem: Problem, facts: list[Fact], answer: dict[str, Candidate], kind: str) -> str:
-    """One sentence: what was chosen, by whom, and why nothing better."""
+def choice_reason(problem: Problem, facts: list[Fact], answer: dict[str, Candidate], kind: str, today: str = "") -> str:
+    """One sentence: what was chosen, by whom, and why nothing better. `today` as in find_warnings."""
     chosen = answer[kind]
     pins = [fact.origin for fact in facts if fact.kind == "pin" and fact.name in chosen.pins]
     pins = list(collections.OrderedDict.fromkeys(pins))
-    parts = [f"pinned by {' and '.join(pins)}" if pins else "", _remark(chosen)]
+    parts = [f"pinned by {' and '.join(pins)}" if pins else "", _remark(chosen, max(problem.as_of, today))]
     ranked = problem.best_first(problem.pinned(kind, facts), answer)
     if ranked[0] is not chosen:
         parts.append(why_not(problem, facts, answer, ranked[0]))
@@ -46,9 +46,12 @@ def choice_reason(problem: Problem, facts: list[Fact], answer: dict[str, Candida
     return f"{as_sentence(chosen.label)}: {said}"
 
 
-def _remark(chosen: Candidate) -> str:
+def _remark(chosen: Candidate, as_of: str) -> str:
     if chosen.kind in ("driver", "python") and chosen.row["eol"]:
-        return f"updates until {chosen.row['eol']}"
+        # Whether somebody else goes on with it, as Debian does with a branch, is said by its warning.
+        maker = "NVIDIA's " if chosen.kind == "driver" else ""
+        ended = f"{maker}updates ended in"
+        return f"{ended if has_ended(chosen.row, as_of) else 'updates until'} {chosen.row['eol']}"
     if chosen.kind == "pytorch":
         return "served by PyPI" if chosen.row["index"] == "pypi" else "from the PyTorch index"
     return ""

@@ -96,9 +96,10 @@ def describe(
     plan["amp"] = _amp(matrix, facts, answer["pytorch"])
     plan["runtime"] = dict(family["runtime"], packages=list(family["runtime"]["packages"]))
     plan["containers"] = {"packages": list(family["containers"])}
-    plan["because"] = {kind: choice_reason(problem, facts, answer, kind) for kind in KINDS if kind in answer}
+    today = host.get("today", "")
+    plan["because"] = {kind: choice_reason(problem, facts, answer, kind, today) for kind in KINDS if kind in answer}
     plan["neighbours"] = neighbours(problem, facts, answer)
-    plan["warnings"] = find_warnings(matrix, host.get("today", ""), release, family, answer)
+    plan["warnings"] = find_warnings(matrix, today, release, family, answer)
     plan["warnings"] += compiler_warnings(compiler, answer["pytorch"])
     present = plan["driver"]["present"] or plan["driver"]["signed"]
     plan["warnings"] += build_warnings(matrix, release, boot_kernels(host), answer.get("driver"), present)

@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 import threading
 import time
 from collections.abc import Callable
 
-from .words import DEFAULT_WIDTH, duration, name_some, printable, shorten
+from .words import duration, fold_names, name_some, printable, width, wrapped
 
+# Columns: names of tasks are whole but for lists of packages, and a beat has at most three lines.
+MOST_OF_A_NAME = 120
+MOST_OF_THE_HOSTS = 48
 # After this many lines, a running task is reported less often: a slow mirror must not fill the screen.
 OFTEN = 6
 SELDOM = 3
@@ -27,9 +31,10 @@ class Running:
 
 
 def heartbeat_line(task: str, elapsed: float, hosts: set[str]) -> str:
-    """For example "  ... Reboot: 40 s, waiting for a5-01, a5-02"."""
-    start = f"  ... {shorten(printable(task), 40)}: {duration(elapsed)}, waiting for "
-    return start + name_some(sorted(hosts), DEFAULT_WIDTH - len(start))
+    """For example "  ... Reboot: 40 s, waiting for a5-01, a5-02"; of a long list of packages, the first ones."""
+    name = textwrap.shorten(printable(task), MOST_OF_A_NAME, placeholder=" ...")
+    who = name_some(fold_names(map(printable, hosts)), MOST_OF_THE_HOSTS)
+    return "\n".join(wrapped(f"{name}: {duration(elapsed)}, waiting for {who}", width(), "  ... ", "      "))
 
 
 class Heartbeat:

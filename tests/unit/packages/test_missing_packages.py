@@ -30,6 +30,8 @@ for name in "$@"; do [ "$name" = gcc ] || exit 1; done
         (["gcc", "dkms"], ["dkms"]),
         (["kernel-devel-4.18", "gcc"], []),
         (["dkms", "make"], ["dkms", "make"]),
+        # A list made of several parts of a plan, some of which want the same.
+        (["dkms", "gcc", "make", "dkms", "gcc"], ["dkms", "make"]),
         (["nvidia-driver-cuda-580.*"], []),
         (["nvidia-driver-cuda-580.*", "gcc"], []),
         (["dkms", "nvidia-driver-cuda-590.*", "gcc"], ["dkms", "nvidia-driver-cuda-590.*"]),

@@ -147,6 +147,25 @@ def test_every_choice_says_why() -> None:
     assert "Driver 580 (proprietary)" in because and "driver 610 (proprietary) is newer, but past its end" in because
 
 
+@pytest.mark.parametrize(
+    ("today", "python", "driver"),
+    [
+        ("2026-05-31", "updates until 2026-05;", "updates until 2028-06;"),
+        ("", "updates ended in 2026-05;", "updates until 2028-06;"),
+        ("2028-07-01", "updates ended in 2026-05;", "NVIDIA's updates ended in 2028-06;"),
+    ],
+)
+def test_a_reason_and_a_warning_agree_about_updates(today: str, python: str, driver: str) -> None:
+    """By the later day of the matrix' and of the run, as warnings go."""
+    matrix = {**MATRIX, "as_of": "2026-05-01"} if today.startswith("2026") else MATRIX
+    plan = solve(matrix, {**make_host("V100"), "today": today}, {})
+    because = plan["because"]
+    assert python in because["python"] and driver in because["driver"], because
+    for kind, label in (("python", "Python 3.11"), ("driver", "Driver 580 (proprietary)")):
+        warned = any(f"{label} has had no updates" in line for line in plan["warnings"])
+        assert warned == ("ended in" in because[kind])
+
+
 def test_what_is_maintained_goes_before_what_was_verified() -> None:
     matrix = json.loads(json.dumps(MATRIX))
     for branch in ("580", "595", "615", "620"):

@@ -205,11 +205,24 @@ def test_a_task_that_goes_on_for_an_hour_does_not_fill_the_screen(monkeypatch: p
 
 
 def test_heartbeat_names_as_many_hosts_as_fit() -> None:
-    hosts = {f"node-{number:03}" for number in range(50)}
-    line = heartbeat.heartbeat_line("A task with a rather long name that goes on and on", 40, hosts)
-    assert len(line) <= 80
-    assert re.fullmatch(r"  \.\.\. A task .*\.\.: 40 s, waiting for .*50 hosts|.* and \d+ more", line)
+    hosts = {f"node-{number:03}" for number in range(0, 100, 2)}
+    lines = heartbeat.heartbeat_line("Reboot", 40, hosts).splitlines()
+    assert len(lines) <= 2 and all(len(line) <= 80 for line in lines)
+    assert re.search(r"waiting for node-000, node-002.* and \d+ more$", " ".join(map(str.strip, lines)))
+    folded = {f"node-{number:03}" for number in range(50)}
+    assert heartbeat.heartbeat_line("Reboot", 40, folded) == "  ... Reboot: 40 s, waiting for node-000..node-049"
     assert heartbeat.heartbeat_line("Reboot", 40, {"a5-02", "a5-01"}) == "  ... Reboot: 40 s, waiting for a5-01, a5-02"
+
+
+def test_heartbeat_cuts_no_word_of_a_task() -> None:
+    name = "Wait until no process of a run that was killed works on the node, and read what it has left there"
+    lines = heartbeat.heartbeat_line(name, 40, {"a5-01"}).splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert " ".join(" ".join(lines).split()) == f"... {name}: 40 s, waiting for a5-01"
+    packages = [f"package-{number}" for number in range(40)]
+    line = " ".join(heartbeat.heartbeat_line(" ".join(["Install", *packages]), 40, {"a5-01"}).split())
+    told = re.fullmatch(r"\.\.\. Install (.*) \.\.\.: 40 s, waiting for a5-01", line)
+    assert told and len(told[1].split()) > 5 and set(told[1].split()) < set(packages)
 
 
 # --- the command to go on with

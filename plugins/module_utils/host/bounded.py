@@ -11,10 +11,11 @@ import selectors
 import shutil
 import signal
 import subprocess
+import threading
 import time
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from .interruption import interruption_held
 from .program_path import inherited, left_out, search_folders
 
 # Far above any normal output: nvidia-smi's XML for eight busy GPUs stays below 1 MiB.
@@ -25,6 +26,8 @@ POLL_SECONDS = 0.02
 FIRST_PAUSE_SECONDS = 0.0005
 # ValueError: an argument that cannot be passed to a program, such as one with a null byte.
 NOT_STARTED = (OSError, ValueError, subprocess.SubprocessError)
+# Ctrl-C, a stop by another program, a closed terminal.
+INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Finished(NamedTuple):
@@ -96,16 +99,15 @@ def run_bounded(
             raise AssertionError("Popen makes the pipes that it is asked for")
         with child.stdout, child.stderr:
             output, state = _collect(child, deadline, limit_bytes)
-    except NOT_STARTED as error:
+    except BaseException as error:
         if child is not None:
+            # It has its own session, so Ctrl-C did not reach it.
+            _signal_group(child, stop_signal)
+            raise
+        if not isinstance(error, NOT_STARTED):
             raise
         problem = f"{executable} cannot be run: {getattr(error, 'strerror', None) or error}"
         return Finished(None, "", "", False, False, False, problem)
-    except BaseException:
-        # It has its own session, so Ctrl-C did not reach it.
-        if child is not None:
-            _signal_group(child, stop_signal)
-        raise
     texts = [bytes(output[stream]).decode("utf-8", "replace") for stream in (child.stdout, child.stderr)]
     if state == "finished":
         return Finished(child.returncode, texts[0], texts[1], False, False, False, "")
@@ -115,6 +117,31 @@ def run_bounded(
         return Finished(None, texts[0], texts[1], False, False, True, problem)
     problem = f"{executable} did not finish within {timeout:g} s and was sent signal {stop_signal:d}"
     return Finished(None, texts[0], texts[1], True, False, False, problem)
+
+
+@contextmanager
+def interruption_held() -> Iterator[None]:
+    """Deliver a signal that arrives inside at the end of the block, to the handler that was there.
+
+    Popen returns only after its program has begun. An interruption in between would lose the process, which nobody
+    could stop then. A program that is started here has the default handlers, as every program has. Python calls
+    handlers in the main thread alone, so there is nothing to hold in another one, nor without a handler.
+    """
+    handlers = {number: signal.getsignal(number) for number in INTERRUPTIONS}
+    own = {number: handler for number, handler in handlers.items() if callable(handler)}
+    if not own or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: List[Tuple[int, Any]] = []
+    for number in own:
+        signal.signal(number, lambda number, frame: arrived.append((number, frame)))
+    try:
+        yield
+    finally:
+        for number, handler in own.items():
+            signal.signal(number, handler)
+        if arrived:
+            own[signal.Signals(arrived[0][0])](*arrived[0])
 
 
 def _start(

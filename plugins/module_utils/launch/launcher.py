@@ -123,7 +123,7 @@ def main(arguments: "Optional[Sequence[str]]" = None, root: str = "/", ignored: 
         if not options.calibrate:
             apply(decision)
         else:
-            from ..host.interruption import INTERRUPTIONS
+            from ..host.bounded import INTERRUPTIONS
             from .calibration.calibrate import calibrate
 
             # A start ends by the signal, as the command itself would; a calibration has a command to stop.

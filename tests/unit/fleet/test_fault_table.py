@@ -34,6 +34,7 @@ WITHOUT_ID = {
     ("system_repository/debian.yml", "Report what was wrong with {{ system_repository_id }}"),
     ("system_repository/redhat.yml", "Report what was wrong with {{ system_repository_id }}"),
     # The id is that of the cause.
+    ("drain/command_drain.yml", "Undo a drain_command that was lost"),
     ("framework_pytorch/packages.yml", "Report what pip could not do"),
     ("rollout/not_begun.yml", "End with what failed before the first change"),
     ("rollout/hands_off.yml", "Leave this host to whoever works on it"),

@@ -568,7 +568,11 @@ def test_an_interrupted_calibration_leaves_no_command_behind(real: Path, sent: s
     arguments = ["--calibrate", "--rounds", "6", "--", "sh", "-c", f"echo $$ > {folder}/pid; sleep 60"]
     words = ["/usr/bin/python3", "-c", CODE, str(REPOSITORY / "tests/node_library"), str(real), json.dumps(arguments)]
     environment = {"PATH": "/usr/bin:/bin", "SUDO_UID": str(NOBODY.pw_uid)}
-    with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True, cwd="/") as child:
+    # Under nohup, or in a shell's background, some are ignored from the start, and stay so.
+    with subprocess.Popen(
+        words, env=environment, stderr=subprocess.PIPE, text=True, cwd="/",
+        preexec_fn=lambda: signal.signal(sent, signal.SIG_DFL),
+    ) as child:  # fmt: skip
         deadline = time.monotonic() + 30
         while not (folder / "pid").exists() or not (folder / "pid").read_text().strip():
             assert time.monotonic() < deadline and child.poll() is None

@@ -10,7 +10,7 @@ import tempfile
 import time
 from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Pattern, Sequence
 
-from ...host.interruption import interruption_held
+from ...host.bounded import interruption_held
 from ...host.written.told import printable, told
 from ..runtime_policy import LaunchError
 

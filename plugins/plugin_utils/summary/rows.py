@@ -42,8 +42,8 @@ class Host:
 class Row:
     """One line of the summary: `tail` says how many more there are, `next` what to do.
 
-    `common` is text and next without the host's own names, for several hosts with the same message. `listed` is for one
-    that is shown also where many hosts are done.
+    `common` is text and next without the host's own names: rows in which it is equal are shown as one. `listed` is for
+    one that is shown also where many hosts are done.
     """
 
     host: str
@@ -180,13 +180,16 @@ def problem_row(name: str, host: Host) -> Row:
 
 
 def describe_pass(checks: list[dict]) -> str:
+    """For example "74 checks; 65 more say nothing about this node; smoke test on cuda", in gpu-doctor's words."""
     skipped = len(with_status(checks, "SKIP"))
     device = [
         str(check.get("value")) for check in checks if check.get("id") == "smoke.amp" and check.get("status") != "SKIP"
     ]
     smoke = f"; smoke test on {device[0]}" if device else ""
     off = switched_off(checks)
-    return f"{len(checks) - skipped} checks, {skipped} skipped{f', {off} switched off' if off else ''}{smoke}"
+    silent = skipped - switched_off(with_status(checks, "SKIP"))
+    rest = f"; {silent} more say{'s' * (silent == 1)} nothing about this node" if silent else ""
+    return f"{len(checks) - skipped} checks{f', {off} switched off' if off else ''}{rest}{smoke}"
 
 
 def with_status(checks: list[dict], status: str) -> list[dict]:

@@ -167,12 +167,15 @@ def write_files(fleet: str, hosts: list[containers.Host], state: Path, repositor
     archive = [host for host in hosts if host.platform in inventory.OF_THE_ARCHIVE]
     kernels = {host.name: containers.newest_kernel(fleet, host) for host in archive}
     data = inventory.inventory(hosts, state, fingerprints, kernels)
+    if fleet == inventory.FLEET_OF_USERS:
+        inventory.keep_reports_apart(data, state)
     (state / "inventory.yml").write_text(inventory.inventory_text(data))
     if fleet == inventory.FLEET_OF_USERS:
         inventory.load_group_vars(state)
 
 
 def down(fleet: str) -> None:
+    say(f"-> fleet {fleet}: its containers and .fleet/{fleet} are being removed, which takes up to a minute")
     removed = containers.take_down(fleet)
     shutil.rmtree(state_dir(fleet), ignore_errors=True)
     say(f"   fleet {fleet}: {removed} containers removed")

@@ -91,6 +91,12 @@ def inventory(hosts: list[Host], state: Path, fingerprints: dict[str, str], kern
     return {"gpu_nodes": {"hosts": entries, "vars": group_vars | repository_variables(fingerprints)}}
 
 
+def keep_reports_apart(data: dict[str, Any], state: Path) -> None:
+    """Simulated hosts never stand among a user's own in the checkout's `reports`, whatever group_vars say."""
+    for variables in data["gpu_nodes"]["hosts"].values():
+        variables["verify_report_dir"] = str(state / "reports")
+
+
 def load_group_vars(state: Path) -> None:
     """Let Ansible read the checkout's inventory/group_vars, which take precedence over the inventory in `state`."""
     link = state / "group_vars"

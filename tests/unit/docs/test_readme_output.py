@@ -18,7 +18,7 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 from page_commands import Block, blocks
 
 README, OPERATE = ((REPOSITORY / page).read_text() for page in ("README.md", "docs/operate.md"))
-SIMULATED = "What is simulated here"
+SIMULATED = "Simulated: the GPUs"
 
 
 def block_with(words: str, page: str) -> Block:
@@ -50,7 +50,8 @@ def site(tmp_path: Path) -> Site:
 
 
 def verify_as(site: Site, device: str) -> None:
-    checks = [check("gpu.count"), check("secure_boot", "SKIP", "no EFI"), check("smoke.amp", value=device)]
+    silent = [check(name, "SKIP", "no EFI") for name in ("secure_boot", "efi")]
+    checks = [check("gpu.count"), *silent, check("smoke.amp", value=device)]
     reports = [f"{site.folder}/reports/{name}.json" for name in site.hosts]
     tasks: list[dict[str, Any]] = [
         {"gpuwright.node.gpu_verify": {"answer": {"verdict": "PASS", "checks": checks}}},
@@ -64,8 +65,7 @@ def test_the_demo_ends_as_the_page_shows(site: Site) -> None:
     shown = block_with(SIMULATED, README).lines
     start = next(number for number, line in enumerate(shown) if line.startswith(SIMULATED))
     script = (REPOSITORY / "tests/fleet/demo").read_text()
-    inventory = part_of(r"^inventory=(\S+)$", script, re.MULTILINE)
-    told = part_of(r"<<TEXT\n(.*?)\nTEXT\n", script, re.DOTALL).replace("$inventory", inventory)
+    told = part_of(r".*<<TEXT\n(.*?)\nTEXT\n", script, re.DOTALL)
     assert list(shown[start:]) == told.strip().splitlines()
     for name in ("a5-01", "a5-02"):
         site.host(name)
@@ -88,10 +88,16 @@ def test_a_host_is_left_out_as_the_page_shows(site: Site) -> None:
 
 
 def test_a_line_that_is_no_longer_printed_is_noticed() -> None:
-    printed = ["a5-01  PASS     3 checks, 12 skipped", "Reports: /tmp/x y/reports", "Page: /tmp/reports/index.html"]
-    assert missing(["a5-01  PASS     58 checks, 2 skipped", "Page: ~/g/reports/index.html"], printed) == []
-    assert missing(["a5-01  OK       58 checks, 2 skipped"], printed) == ["a5-01  OK       58 checks, 2 skipped"]
-    assert missing(["Page: ~/reports/index.html", "a5-01  PASS     3 checks, 12 skipped"], printed) != []
+    printed = [
+        "a5-01  PASS     3 checks; 12 more say nothing",
+        "Reports: /tmp/x y/reports",
+        "Page: /tmp/reports/index.html",
+    ]
+    assert missing(["a5-01  PASS     58 checks; 2 more say nothing", "Page: ~/g/reports/index.html"], printed) == []
+    assert missing(["a5-01  OK       58 checks; 2 more say nothing"], printed) == [
+        "a5-01  OK       58 checks; 2 more say nothing"
+    ]
+    assert missing(["Page: ~/reports/index.html", "a5-01  PASS     3 checks; 12 more say nothing"], printed) != []
 
 
 def test_the_picture_of_the_page_is_there_and_of_moderate_size() -> None:

@@ -72,12 +72,16 @@ def test_ssh_config_checks_host_keys() -> None:
 
 @pytest.mark.parametrize(("fleet", "follows"), [("demo", True), ("el8", False), ("my-own", False)])
 def test_the_demo_alone_loads_the_group_vars_that_a_user_edits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fleet: str, follows: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fleet: str, follows: bool
 ) -> None:
     """In the demo a variable of the checkout counts, before the fleet's own; tests follow nobody's edits."""
     folder = tmp_path / "inventory/group_vars"
     shutil.copytree(paths.REPO_ROOT / "inventory/group_vars", folder)
-    for name, line in (("system", 'system_driver_branch: "575"'), ("framework", 'framework_pytorch_version: "2.10.0"')):
+    lines = (
+        ("system", 'system_driver_branch: "575"\nverify_report_dir: "/srv/reports"'),
+        ("framework", 'framework_pytorch_version: "2.10.0"'),
+    )
+    for name, line in lines:
         with (folder / f"gpu_nodes/{name}.yml").open("a") as file:
             file.write(line + "\n")
     state = tmp_path / ".fleet" / fleet
@@ -99,9 +103,13 @@ def test_the_demo_alone_loads_the_group_vars_that_a_user_edits(
     wanted = ("575", "2.10.0") if follows else (None, inventory.PYTORCH_VERSION)
     assert (told.get("system_driver_branch"), told["framework_pytorch_version"]) == wanted
     assert told["verify_expected_gpu_count"] == 1
+    # A demo's simulated hosts are not among the user's own, also where group_vars name a folder for these.
+    assert told.get("verify_report_dir") == (f"{state}/reports" if follows else None)
     monkeypatch.setattr(cli, "state_dir", lambda fleet: state)
     monkeypatch.setattr(containers, "take_down", lambda fleet: 0)
     cli.down(fleet)
+    first, last = capsys.readouterr().out.splitlines()
+    assert "takes up to a minute" in first and "0 containers removed" in last
     assert not state.exists() and (folder / "gpu_nodes/system.yml").exists()
 
 

@@ -166,12 +166,19 @@ CAUSES = (
 )
 UNKNOWN = Cause("reach.unknown", "", "The host cannot be reached", "Try: ssh {way}", kind="unreachable")
 LONGEST = 400
+# Names that are nobody's (RFC 2606), as in the inventory that comes with the toolkit; resolvers may answer for them.
+EXAMPLE = re.compile(r"(^|\.)(example(\.(com|net|org))?|invalid)\.?$", re.IGNORECASE)
+YOUR_OWN = (
+    "{name} is a name for examples: the inventory that came with the toolkit still has it. List your own servers "
+    "there instead, in a checkout in inventory/hosts.yml."
+)
 
 
 def reach_failure(message: str, host: str = "", variables: Any = None) -> dict[str, Any]:
     """C(kind) (unreachable, or refused if the host was reached), C(problem), C(evidence), C(next), C(common).
 
-    The evidence is "" if the problem says it all. C(common) has problem and next for several hosts with the same one.
+    The evidence is "" if the problem says it all. Hosts whose C(common) is equal have the same problem but for their
+    names; it is compared, and never shown.
 
     message    what Ansible's connection said      host  the inventory's name
     variables  the host's; ansible_host, ansible_port and ansible_user are named where ssh did not, its key and options
@@ -197,13 +204,15 @@ def _row(cause: Cause, evidence: str, words: dict[str, str]) -> dict[str, Any]:
     anybody = {name: words[name].replace(words["host"], "HOST") for name in ("way", "let_in")}
     anybody = {**words, **anybody}
     anybody |= {"host": "HOST", "name": "HOST", "known": words["known"].replace(words["host"], "HOST")}
+    untouched = cause.kind == "unreachable" and EXAMPLE.search(words["name"])
+    step = YOUR_OWN if untouched else cause.next
     return {
         "id": cause.id,
         "kind": cause.kind,
         "problem": cause.problem.format(**words),
         "evidence": evidence,
-        "next": cause.next.format(**words),
-        "common": {"problem": cause.problem.format(**anybody), "next": cause.next.format(**anybody)},
+        "next": step.format(**words),
+        "common": {"problem": cause.problem.format(**anybody), "next": step.format(**anybody)},
     }
 
 

@@ -109,8 +109,9 @@ def _block(same: list[Row], label_width: int, word_width: int, columns: int) -> 
     if len(names) > 3:
         label += f" ({len(names)} hosts)"
     row = same[0]
-    if len(same) > 1 and row.common[0]:
-        row = dataclasses.replace(row, text=row.common[0], next=row.common[1])
+    if len({(one.text, one.next) for one in same}) > 1:
+        # A sentence that can be followed as it stands, for one of them.
+        row = dataclasses.replace(row, next=f"{row.next} That is for {row.host}; for the others likewise.".lstrip())
     text = printable(row.text) + row.tail
     lines: list[Line] = []
     indent = label_width + word_width + 4

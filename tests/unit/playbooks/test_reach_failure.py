@@ -187,6 +187,31 @@ exit 255
 """
 
 
+@pytest.mark.parametrize(
+    ("address", "untouched"),
+    [
+        ("a5-01.example.com", True),
+        ("A5-01.Example.ORG.", True),
+        ("gpu.example", True),
+        ("gpu-01.invalid", True),
+        ("gpu.example.de", False),
+        ("counterexample.com", False),
+        ("10.0.0.3", False),
+    ],
+)
+@pytest.mark.parametrize(
+    "said",
+    ["Could not resolve hostname {}: Name or service not known", "connect to host {} port 22: Connection timed out"],
+)
+def test_an_inventory_that_was_left_as_it_came_is_said(said: str, address: str, untouched: bool) -> None:
+    """Some resolvers answer for every name, so that the name is not always unknown."""
+    row = reach.reach_failure(START + "ssh: " + said.format(address), address, {})
+    assert ("inventory/hosts.yml" in row["next"]) == untouched and "HOST" not in row["next"] + row["problem"]
+    # A host of that name in the inventory which has an address of its own.
+    row = reach.reach_failure(START + "ssh: " + said.format("10.0.0.3"), address, {"ansible_host": "10.0.0.3"})
+    assert "inventory/hosts.yml" not in row["next"]
+
+
 def test_a_run_tells_them_apart(tmp_path: Path) -> None:
     for host, said in (("away", CASES[0][0]), ("login", CASES[13][0]), ("key", CHANGED)):
         (tmp_path / host).write_text(said + "\n")

@@ -83,6 +83,29 @@ def test_names_that_count_up_are_one(names: list[str], folded: list[str]) -> Non
     assert words.fold_names(names) == folded
 
 
+def test_several_hosts_have_a_sentence_that_can_be_followed() -> None:
+    common = ("the name HOST is not known", "`getent hosts HOST` must answer.")
+    names = ("b.local", "a.local")
+    found = [
+        Row(
+            name,
+            "unreachable",
+            f"the name {name} is not known",
+            next=f"`getent hosts {name}` must answer.",
+            common=common,
+        )
+        for name in names
+    ]
+    text = " ".join(" ".join(shown(found, 80)).split())
+    assert "HOST" not in text and text.count("must answer") == 1
+    assert "a.local, b.local unreachable the name a.local is not known" in text
+    assert text.endswith("next: `getent hosts a.local` must answer. That is for a.local; for the others likewise.")
+    alone = " ".join(" ".join(shown(found[:1], 80)).split())
+    assert "likewise" not in alone and "getent hosts b.local" in alone
+    same = [Row(name, "refused", "no space", next="make some", common=("no space", "make some")) for name in names]
+    assert "likewise" not in " ".join(shown(same, 80))
+
+
 def test_what_is_switched_off_is_counted() -> None:
     off = [{**check(name, "SKIP", "why"), "waived": {"by": "inventory", "reason": "why"}} for name in ("x", "y")]
     assert rows.describe_pass([*PASSED["checks"], *off]) == (

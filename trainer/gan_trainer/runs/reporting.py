@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -19,6 +20,17 @@ from .samples import make_grid, save_png
 # Seconds after which a run without a bar says where it is, though no line of statistics is due.
 QUIET = 120
 GRIDS = NumberedFiles("step-", ".png")
+# Columns below which a bar has no room for steps, time left and losses, so that lines say more.
+NARROW = 40
+
+
+def columns_of_terminal() -> int:
+    """Width of the terminal that is stderr; 0 where it is none or does not know it (expect, CI, docker exec -t)."""
+    try:
+        size = os.get_terminal_size(sys.stderr.fileno())
+        return size.columns if size.lines else 0
+    except (OSError, ValueError, AttributeError):
+        return 0
 
 
 class Reporter:
@@ -32,11 +44,14 @@ class Reporter:
         self.board = self.open_board(step)
 
     def open_bar(self, step: int) -> Any:
-        if self.config.progress == "off" or (self.config.progress == "auto" and not sys.stderr.isatty()):
+        columns = columns_of_terminal()
+        if self.config.progress == "off" or (self.config.progress == "auto" and columns < NARROW):
             return None
         from tqdm import tqdm
 
-        return tqdm(total=self.config.steps, initial=step, unit="step", dynamic_ncols=True, smoothing=0.1)
+        # Of a terminal that does not know its size, tqdm takes none, and shows nothing.
+        size = {"dynamic_ncols": True} if columns else {"ncols": 80, "nrows": 24}
+        return tqdm(total=self.config.steps, initial=step, unit="step", smoothing=0.1, **size)
 
     def open_board(self, step: int) -> Any:
         """TensorBoard's writer; it hides what a lost stretch of training wrote after `step`."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
+import os
+import struct
+import termios
 from pathlib import Path
 
 import pytest
@@ -59,6 +63,31 @@ def test_progress_bar_shows_rate_and_time_left(tmp_path: Path, capsys: pytest.Ca
     train(config_for(tmp_path, progress="on", tensorboard=False))
     error = capsys.readouterr().err
     assert "6/6" in error and "step/s" in error and "d_loss" in error and "<00:00" in error
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "bar"), [(0, 0, False), (0, 80, False), (24, 0, False), (24, 20, False), (24, 80, True)]
+)
+def test_a_terminal_that_does_not_know_its_size_gets_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, rows: int, columns: int, bar: bool
+) -> None:
+    """Such as that of expect, of a CI system or of `docker exec -t`: a bar of its size is empty."""
+    keeper, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    os.set_blocking(keeper, False)
+    with os.fdopen(keeper, "rb", 0) as seen, os.fdopen(terminal, "w") as screen:
+        monkeypatch.setattr("sys.stderr", screen)
+        train(config_for(tmp_path, tensorboard=False))
+        shown = b"".join(iter(seen.read, None)).decode()
+    lines = capsys.readouterr().out
+    assert ("6/6" in shown) is bar and ("step 6/6  d_loss" in lines) is not bar
+    assert "done: step 6" in lines
+
+
+def test_a_bar_that_was_asked_for_is_seen_without_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    train(config_for(tmp_path, progress="on", tensorboard=False))
+    bars = capsys.readouterr().err.split("\r")
+    assert any("6/6" in bar for bar in bars) and max(map(len, bars)) <= 81
 
 
 def test_missing_tensorboard_is_told_and_does_not_stop(

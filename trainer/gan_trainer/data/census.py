@@ -6,16 +6,17 @@ from __future__ import annotations
 import hashlib
 import statistics
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterable, NamedTuple
 
 from PIL import Image
 
-from ..config import Config
+from ..config import Config, contradictions
 from ..own import is_own
 from .colours import transform_of
 from .image_files import SUFFIXES
-from .images import FolderImages, LabelledImages, OwnImages
+from .images import FolderImages, LabelledImages, OwnImages, folders_of
 from .pixels import ALPHA, ORIENTATION, UNREADABLE
 
 # Images whose header is read, spread evenly over all: enough to find a rare kind, in a second on a network file system.
@@ -77,7 +78,19 @@ def take(config: Config) -> Census:
     lines = [f"data: {len(listing.files)} images in {config.data} ({kinds}){followed}"]
     if listing.left_out:
         lines.append(f"data: left out: {counted(listing.left_out)}; images end in {', '.join(SUFFIXES)}")
-    return Census(lines + classes + look(listing.files, config), content)
+    return Census(lines + (classes or one_kind(listing.files, config)) + look(listing.files, config), content)
+
+
+def one_kind(files: list[Path], config: Config) -> list[str]:
+    """A line where all images are in several folders, which are trained as one kind."""
+    kinds, loose = folders_of(files, Path(config.data))
+    count = len(set(kinds))
+    if loose or count < 2:
+        return []
+    line = f"data: {count} folders found in {config.data}; they are trained as one kind"
+    apart = contradictions(replace(config, classes=count, cache_dir=""))
+    without = ", without cache_dir," if config.cache_dir else ""
+    return [line if apart else f"{line}; classes={count}{without} learns them apart"]
 
 
 def digest(names: Iterable[str]) -> str:

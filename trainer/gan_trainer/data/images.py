@@ -142,23 +142,39 @@ class FolderImages(Dataset):
                 index = (index + 1) % len(self.files)
 
 
+def folders_of(files: list[Path], folder: Path) -> tuple[list[str], Path | None]:
+    """The folder directly below `folder` that each file is in, up to the first that is in none, and that file."""
+    kinds = []
+    for path in files:
+        parts = path.relative_to(folder).parts
+        if len(parts) < 2:
+            return kinds, path
+        kinds.append(parts[0])
+    return kinds, None
+
+
 class LabelledImages(FolderImages):
     """The same with classes: an image's class is the number of its folder directly below `data`, in order of names."""
 
     def __init__(self, folder: str, size: int, max_bad: int, background: str, classes: int) -> None:
         super().__init__(folder, size, max_bad, background)
-        parts = [path.relative_to(folder).parts for path in self.files]
-        loose = next((path for path, own in zip(self.files, parts) if len(own) < 2), None)
+        kinds, loose = folders_of(self.files, Path(folder))
         if loose:
             raise DataError(
-                f"data: {loose} is not in the folder of a class; with classes each image is in a folder of {folder}"
+                f"data: {loose} is not in the folder of a class; with classes each image is in a folder of {folder}. "
+                "Move it into one, or set classes=0 to train all as one kind"
             )
-        self.names = sorted({own[0] for own in parts})
+        self.names = sorted(set(kinds))
         if len(self.names) != classes:
             named = ", ".join(self.names[:5]) + (" ..." if len(self.names) > 5 else "")
-            raise DataError(f"classes: {classes}, but {folder} has {len(self.names)} folders of images: {named}")
+            found, other = f"{len(self.names)} folders of images", f"Set classes={len(self.names)}"
+            if len(self.names) == 1:
+                found, other = "1 folder of images", "Set data to the folder in which each kind has one"
+            raise DataError(
+                f"classes: {classes}, but {folder} has {found}: {named}. {other}, or classes=0 to train all as one kind"
+            )
         numbers = {name: number for number, name in enumerate(self.names)}
-        self.labels = [numbers[own[0]] for own in parts]
+        self.labels = [numbers[kind] for kind in kinds]
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, used = self.find(index)

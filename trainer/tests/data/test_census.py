@@ -55,6 +55,29 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
         assert reason in left_out
 
 
+@pytest.mark.parametrize(
+    ("files", "settings", "end"),
+    [
+        (("dark/a", "light/a"), {}, "one kind; classes=2 learns them apart"),
+        (("dark/new/a", "dark/b", "light/a"), {}, "one kind; classes=2 learns them apart"),
+        (("dark/a", "light/a"), {"cache_dir": "cache"}, "one kind; classes=2, without cache_dir, learns them apart"),
+        (("dark/a", "light/a"), {"task": "flow"}, "they are trained as one kind"),
+        (("dark/a", "light/a"), {"classes": 2}, ""),
+        (("dark/a", "light/a", "loose"), {}, ""),
+        (("dark/a", "dark/new/a"), {}, ""),
+        (("a", "b"), {}, ""),
+    ],
+)
+def test_folders_that_are_trained_as_one_kind_are_told(
+    tmp_path: Path, files: tuple[str, ...], settings: dict[str, Any], end: str
+) -> None:
+    for name in files:
+        picture(tmp_path / f"{name}.png")
+    lines = [line for line in told(tmp_path, **settings) if "one kind" in line]
+    assert len(lines) == bool(end) and all(line.endswith(end) for line in lines)
+    assert all(line.startswith(f"data: 2 folders found in {tmp_path}; they are trained ") for line in lines)
+
+
 def test_sizes_modes_and_what_is_done_to_them(tmp_path: Path) -> None:
     picture(tmp_path / "a.png", size=(300, 200))
     picture(tmp_path / "b.png", "RGBA", (20, 31))

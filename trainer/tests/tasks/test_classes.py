@@ -70,10 +70,14 @@ def test_an_unreadable_image_gives_way_to_one_with_its_own_class(tmp_path: Path,
 
 
 def test_a_wrong_number_of_classes_is_told_with_the_right_one(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="classes: 3, but .* has 2 folders of images: dark, light"):
+    with pytest.raises(DataError, match="classes: 3, but .* has 2 folders of images: dark, light") as refused:
         make_dataset(config_for(data, classes=3))
+    assert str(refused.value).endswith("Set classes=2, or classes=0 to train all as one kind")
+    (tmp_path / "kinds").symlink_to(data)
+    with pytest.raises(DataError, match="has 1 folder of images: .*. Set data to the folder in which each kind has"):
+        make_dataset(config_for(tmp_path, classes=3))
     Image.new("RGB", (8, 8)).save(tmp_path / "loose.png")
-    with pytest.raises(DataError, match="loose.png is not in the folder of a class"):
+    with pytest.raises(DataError, match="loose.png is not in the folder of a class.* set classes=0"):
         make_dataset(config_for(tmp_path, classes=1))
 
 

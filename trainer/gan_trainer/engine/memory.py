@@ -54,12 +54,14 @@ class MemoryReport:
             torch.cuda.reset_peak_memory_stats(self.device)
 
     def table(self) -> str:
-        """For people: MiB, and the share of the card (on a CPU, of the machine's memory) in use."""
-        rows = [f"{'phase':<14}{'allocated':>10}{'reserved':>10}{'peak':>10}{'of all':>9}"]
+        """For people: MiB, and the share of the card in use; of a CPU without what is reserved."""
+        on_gpu = self.device.type == "cuda"
+        keys = ("allocated_mib", "reserved_mib", "peak_mib") if on_gpu else ("allocated_mib", "peak_mib")
+        heads = [key.replace("_mib", " MiB") for key in keys] + ["of the card" if on_gpu else "of the memory"]
+        rows = [f"{'phase':<14}" + "".join(f"{head:>15}" for head in heads)]
         for phase, line in self.phases.items():
-            reserved = "-" if line["reserved_mib"] is None else line["reserved_mib"]
-            numbers = f"{line['allocated_mib']:>10}{reserved:>10}{line['peak_mib']:>10}{line['fraction']:>8.1%}"
-            rows.append(f"{phase:<14}{numbers}")
+            numbers = "".join(f"{line[key]:>15}" for key in keys)
+            rows.append(f"{phase:<14}{numbers}{line['fraction']:>15.1%}")
         return "\n".join(rows)
 
 

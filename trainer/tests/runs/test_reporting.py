@@ -6,6 +6,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import struct
 import termios
 from pathlib import Path
@@ -17,6 +18,7 @@ from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from gan_trainer.config import Config, make_config
+from gan_trainer.engine.memory import MemoryReport
 from gan_trainer.engine.train import train
 from gan_trainer.models.networks import build
 from gan_trainer.runs.folder import RunFolder
@@ -47,7 +49,20 @@ def test_run_writes_tensorboard_samples_and_memory(tmp_path: Path, capsys: pytes
     memory = json.loads((tmp_path / "memory.json").read_text())
     assert list(memory) == ["networks", "discriminator", "generator", "update"]
     out = capsys.readouterr().out
-    assert "phase" in out and "step 6/6  d_loss" in out
+    assert "step 6/6  d_loss" in out
+    head, first, *_rest = out[out.index("phase ") :].splitlines()
+    assert re.split(" {2,}", head) == ["phase", "allocated MiB", "peak MiB", "of the memory"]
+    assert re.split(" {2,}", first)[0] == "networks" and len(first) == len(head) and first.endswith("%")
+
+
+def test_the_table_of_a_card_has_units_and_what_is_reserved() -> None:
+    report = MemoryReport(torch.device("cpu"))
+    report.note("networks")
+    report.device = torch.device("cuda")
+    report.phases["networks"].update(allocated_mib=16, reserved_mib=20, peak_mib=18, fraction=0.5)
+    head, line = report.table().splitlines()
+    assert re.split(" {2,}", head) == ["phase", "allocated MiB", "reserved MiB", "peak MiB", "of the card"]
+    assert line.split() == ["networks", "16", "20", "18", "50.0%"]
 
 
 def test_resumed_run_hides_what_the_lost_stretch_wrote(tmp_path: Path) -> None:

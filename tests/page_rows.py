@@ -74,7 +74,6 @@ README = (
         "make demo", NOT_HERE, reason="brings two more hosts up from bare, for minutes; its output is compared instead"
     ),
     Row("make test", NOT_HERE, reason="it is what runs this"),
-    Row("make test-real", NOT_HERE, reason="a lane of its own, which takes as long as all of make test"),
     Row("scp -r flowers gpu-01:", NOT_HERE, reason="the reader's own copy; the next one finds the pictures in a home"),
     Row(
         "ssh -t gpu-01 'gpu-run -- train-gan data=$HOME/flowers run_dir=$HOME/runs/flowers'",

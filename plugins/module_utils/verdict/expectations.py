@@ -130,14 +130,19 @@ def parse_mig(value: Mapping[Any, Any]) -> Dict[str, List[str]]:
             raise ValueError(
                 f"expectations: mig names the card {card!r}; expected all, nvidia-smi's number, a PCI address or a UUID"
             )
-        names = profiles if isinstance(profiles, list) and len(profiles) <= MOST_MIG else [None]
-        strange = [name for name in names if not (isinstance(name, str) and MIG_PROFILE.fullmatch(name))]
+        if not isinstance(profiles, list) or len(profiles) > MOST_MIG:
+            count = f" has {len(profiles)} names" if isinstance(profiles, list) else f" is {profiles!r}"
+            raise ValueError(
+                f"expectations: mig.{card}{count}; expected a list of at most {MOST_MIG}, such as [3g.20gb, 3g.20gb],"
+                " or [] for a whole card"
+            )
+        strange = [repr(name) for name in profiles if not (isinstance(name, str) and MIG_PROFILE.fullmatch(name))]
         if strange:
             raise ValueError(
-                f"expectations: mig.{card} is {profiles!r}; expected at most {MOST_MIG} names of nvidia-smi mig -lgip,"
-                " such as [3g.20gb, 3g.20gb], or [] for a whole card"
+                f"expectations: mig.{card} has {', '.join(sorted(set(strange)))}; expected names as nvidia-smi mig"
+                " -lgip prints them, such as 3g.20gb"
             )
-        found[str(card).lower()] = [str(name) for name in names]
+        found[str(card).lower()] = [str(name) for name in profiles]
     return found
 
 

@@ -43,6 +43,15 @@ LEAST = {
     "_wait_seconds": (lambda number: number >= 0, "must be 0 or more"),
     "_steps": (lambda number: number > 0, "must be greater than 0"),
 }
+# What Ansible calls int, bool, dict ... in words.
+KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list, such as [one, two]",
+    "dict": "names with their values, such as {name: value}",
+    "path": "a path",
+}
 LONGEST_VALUE = 60
 # Whose values have rules of their own, in variables/structured.py.
 STRUCTURED = ("verify_skip_checks", "verify_expected_mig", "model_trainer_configs", "model_trainer_jobs")
@@ -139,6 +148,10 @@ def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterat
         yield f'{name} has no value: write "" for none, or remove the line'
         return
     wanted = spec.get("type", "str")
+    if name in STRUCTURED and not isinstance(value, Mapping):
+        # In the words for what it has to be, of which the kind alone says nothing.
+        yield from (f"{line}{_shown(name, value, spec)}" for line in _problems_of_structure(name, value))
+        return
     problem = _wrong_kind(wanted, value) or _refused_by_spec(name, value, spec)
     if problem:
         yield f"{name}: {problem}{_shown(name, value, spec)}"
@@ -206,7 +219,7 @@ def _refused_by_spec(name: str, value: Any, spec: Mapping[str, Any]) -> str:
     if "options" in spec or "elements" in spec:
         detail = LOGIN.sub("***@", " ".join(str(result.errors.errors[0]).split()))
         return "is not what its argument spec describes" + ("" if _is_secret(name, value, spec) else f" ({detail})")
-    return f"must be of type {spec.get('type', 'str')}"
+    return f"must be {KINDS.get(str(spec.get('type', 'str')), 'text')}"
 
 
 def _check_by_name(name: str) -> Callable[[str], str] | None:

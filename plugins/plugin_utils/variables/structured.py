@@ -37,7 +37,7 @@ INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 def _problems_of_skips(value: Any) -> Iterator[str]:
     """Checks that cannot be switched off on the node either; there this is a warning, here it stops the run."""
     if not isinstance(value, Mapping):
-        yield f'{SKIP_CHECKS}: must be a dict of check: reason, such as {{gpu.link_width: "riser with 8 lanes"}}'
+        yield f'{SKIP_CHECKS}: must say for each check why, such as {{gpu.link_width: "riser with 8 lanes"}}'
         return
     ids = [check.id for check in CHECKS]
     for check_id, problem in sorted(problems_of_skips({"skip_checks": dict(value)}, CHECKS).items()):
@@ -48,7 +48,7 @@ def _problems_of_skips(value: Any) -> Iterator[str]:
 def _problems_of_mig(value: Any) -> Iterator[str]:
     """What the node would refuse in its expectations, in its own words."""
     if not isinstance(value, Mapping):
-        yield f"{EXPECTED_MIG}: must be a dict of card: devices, such as {{all: [3g.20gb, 3g.20gb]}}"
+        yield f"{EXPECTED_MIG}: must name the devices of each card, such as {{all: [3g.20gb, 3g.20gb]}}"
         return
     try:
         parse_mig({_plain(card): _plain_list(profiles) for card, profiles in value.items()})
@@ -59,7 +59,7 @@ def _problems_of_mig(value: Any) -> Iterator[str]:
 def _problems_of_configs(value: Any) -> Iterator[str]:
     """What train-gan would refuse when the service starts, in its own words; it knows every key without torch."""
     if not isinstance(value, Mapping):
-        yield f"{TRAINER_CONFIGS}: must be a dict of name: settings, such as {{faces: {{image_size: 128}}}}"
+        yield f"{TRAINER_CONFIGS}: must be names with their settings, such as {{faces: {{image_size: 128}}}}"
         return
     trainer_config = importlib.import_module("gan_trainer.config")
     for name, settings in value.items():
@@ -68,7 +68,7 @@ def _problems_of_configs(value: Any) -> Iterator[str]:
             yield f"{where}: must be a name of letters, digits, -, _ and ., for the service train-gan@NAME"
             continue
         if settings is not None and not isinstance(settings, Mapping):
-            yield f"{where}: must be a dict of settings, {{}} for the defaults (given: {settings!r})"
+            yield f"{where}: must be settings such as {{image_size: 128}}, or {{}} for none (given: {settings!r})"
             continue
         try:
             trainer_config.make_config({_plain(key): _plain(setting) for key, setting in (settings or {}).items()})
@@ -80,7 +80,7 @@ def _problems_of_configs(value: Any) -> Iterator[str]:
 def _problems_of_jobs(value: Any) -> Iterator[str]:
     """What gpu-job would refuse when the service starts, in its own words."""
     if not isinstance(value, Mapping):
-        yield f"{JOBS}: must be a dict of name: job, such as {{faces: {{command: python train.py}}}}"
+        yield f"{JOBS}: must be names with their jobs, such as {{faces: {{command: python train.py}}}}"
         return
     for name, job in value.items():
         where = f"{JOBS}.{name}"
@@ -88,11 +88,11 @@ def _problems_of_jobs(value: Any) -> Iterator[str]:
             yield f"{where}: must be a name of letters, digits, -, _ and ., for the service gpu-job@NAME"
             continue
         if not isinstance(job, Mapping) or not set(job) <= set(JOB_KEYS):
-            yield f"{where}: must be a dict with keys of {', '.join(JOB_KEYS)}"
+            yield f"{where}: must have lines for these alone: {', '.join(JOB_KEYS)}"
             continue
         values = job.get("environment", {})
         if not isinstance(values, Mapping) or not all(re.fullmatch(r"(?a)(?!\d)\w+", str(key)) for key in values):
-            yield f"{where}.environment: must be a dict of names such as SEED and their values"
+            yield f"{where}.environment: must be names with their values, such as {{SEED: 1}}"
         if not isinstance(job.get("share", False), bool):
             yield f"{where}.share: must be true or false"
         texts = {f"GPU_JOB_{key.upper()}": str(job[key]) for key in JOB_KEYS[:4] if key in job}

@@ -33,7 +33,7 @@ ROWS = (
     variable("variable.unknown", "a misspelt variable", {"verify_expected_gpu_cuont": 8},
              "unknown variable verify_expected_gpu_cuont, did you mean verify_expected_gpu_count?"),
     variable("variable.value", "a value of another type", {"verify_expected_gpu_count": "eight"},
-             "verify_expected_gpu_count: must be of type int (given: 'eight')"),
+             "verify_expected_gpu_count: must be a whole number (given: 'eight'"),
     variable("variable.value", "a value that is none of those allowed", {"system_reboot_policy": "maybe"},
              "system_reboot_policy", "allowed"),
     variable("variable.value", "a value out of its range", {"verify_expected_gpu_count": -3},

@@ -21,6 +21,7 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.rules imp
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 TEXT = {"type": "str", "default": ""}
+A_REASON = 'must say for each check why, such as {gpu.link_width: "riser with 8 lanes"}'
 SPECS: dict[str, dict[str, dict[str, Any]]] = {
     "system_driver": {
         "system_driver_branch": TEXT,
@@ -105,10 +106,14 @@ def test_a_name_that_is_none_of_ours(name: str, expected: str) -> None:
         ("system_driver_branch", True, QUOTES.format(True)),
         ("system_driver_branch", ["580"], ": must be text (given: ['580'])"),
         ("system_driver_branch", None, ' has no value: write "" for none, or remove the line'),
-        ("system_reboot_timeout", "soon", ": must be of type int (given: 'soon')"),
+        ("system_reboot_timeout", "soon", ": must be a whole number (given: 'soon')"),
         ("system_reboot_timeout", True, ": must be a number (given: True)"),
-        ("system_driver_version_lock", "perhaps", ": must be of type bool (given: 'perhaps')"),
-        ("model_trainer_configs", "faces", ": must be of type dict (given: 'faces')"),
+        ("system_driver_version_lock", "perhaps", ": must be true or false (given: 'perhaps')"),
+        (
+            "model_trainer_configs",
+            "faces",
+            ": must be names with their settings, such as {faces: {image_size: 128}} (given: 'faces')",
+        ),
         # -- choices
         ("system_reboot_policy", "maybe", ": must be one of auto, allowed, never (given: 'maybe')"),
         ("system_driver_flavour", "closed", ": must be one of \"\", proprietary, open (given: 'closed')"),
@@ -157,7 +162,7 @@ WAIVERS = FIRM + "it shows that a waiver has no effect"
         ({"gpu.sram": ""}, ["gpu.sram: it has no reason"]),
         ({"gpu.sram": 5}, ["gpu.sram: it has no reason"]),
         ({"gpu.sram": "two\nlines"}, ["gpu.sram: its reason is longer than 200 characters or not one line"]),
-        ("gpu.sram=x", ['must be a dict of check: reason, such as {gpu.link_width: "riser with 8 lanes"}']),
+        ("gpu.sram=x", [f"{A_REASON} (given: 'gpu.sram=x')"]),
     ],
 )
 def test_checks_that_may_not_be_switched_off_stop_before_any_host(value: Any, expected: list[str]) -> None:
@@ -167,7 +172,7 @@ def test_checks_that_may_not_be_switched_off_stop_before_any_host(value: Any, ex
 
 def test_a_list_is_no_dict_of_checks() -> None:
     [found] = sentences(variable_problems({"verify_skip_checks": ["gpu.sram"]}, SKIPS))
-    assert "must be of type dict" in found
+    assert A_REASON in found and "(given: ['gpu.sram'])" in found
 
 
 @pytest.mark.parametrize(
@@ -314,7 +319,10 @@ def test_the_defaults_of_every_role_pass_its_own_specs() -> None:
             "model_trainer_configs.faces: image_size: 100 is out of range; allowed: 32, 64, 128, 256, 512, 1024",
         ),
         ({"a b": {}}, "model_trainer_configs.a b: must be a name of letters, digits, -, _ and ., for the service"),
-        ({"faces": [1]}, "model_trainer_configs.faces: must be a dict of settings, {} for the defaults (given: [1])"),
+        (
+            {"faces": [1]},
+            "model_trainer_configs.faces: must be settings such as {image_size: 128}, or {} for none (given: [1])",
+        ),
         ({"faces": {"warmup_steps": 10, "steps": 5}}, "warmup_steps: 10 leaves no other step; allowed: 0 to 4"),
         ({"faces": {"data": "{{ somewhere }}"}}, ""),
         ({"faces": {"data": "/srv/gan/data/faces", "lr_generator": "2e-4"}, "default": None, "empty": {}}, ""),
@@ -332,14 +340,14 @@ def test_trainings_are_checked_before_any_host_is_asked(configs: dict, told: str
     [
         ({"faces": {}}, "model_trainer_jobs.faces: no command: set GPU_JOB_COMMAND"),
         ({"faces": {"command": "python 'x"}}, "No closing quotation; quote it as for a shell"),
-        ({"faces": {"cmd": "python"}}, "model_trainer_jobs.faces: must be a dict with keys of command, gpus,"),
-        ({"faces": "python x"}, "model_trainer_jobs.faces: must be a dict with keys of"),
+        ({"faces": {"cmd": "python"}}, "model_trainer_jobs.faces: must have lines for these alone: command, gpus,"),
+        ({"faces": "python x"}, "model_trainer_jobs.faces: must have lines for these alone"),
         ({"a b": {"command": "x"}}, "must be a name of letters, digits, -, _ and ., for the service gpu-job@NAME"),
         ({"faces": {"command": "x", "processes": "8"}}, "GPU_JOB_PROCESSES=8: choose from each-gpu, one"),
         ({"faces": {"command": "x", "share": "yes"}}, "model_trainer_jobs.faces.share: must be true or false"),
         (
             {"faces": {"command": "x", "environment": {"A-B": 1}}},
-            "model_trainer_jobs.faces.environment: must be a dict",
+            "model_trainer_jobs.faces.environment: must be names with their values",
         ),
         ({"faces": {"command": "x", "environment": ["A=1"]}}, "model_trainer_jobs.faces.environment: must be"),
         ({"faces": {"command": "python x", "gpus": "0,1", "share": True, "environment": {"SEED": 7}}}, ""),
@@ -388,3 +396,21 @@ def test_variables_of_every_role_that_a_play_lists_are_checked() -> None:
     listed = {role for text in layers for role in re.findall(r"(?:- role|  name): gpuwright\.node\.(\w+)", text)}
     assert {"system_driver", "verify"} <= listed
     assert listed - set(CHECKED) == set()
+
+
+MIG = {"verify": {"verify_expected_mig": {"type": "dict", "default": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([1], "must name the devices of each card, such as {all: [3g.20gb, 3g.20gb]} (given: [1])"),
+        ({"all": ["3g.20gb", "9g.20gb", "3g.20", "9g.20gb"]}, "mig.all has '3g.20', '9g.20gb'; expected names as"),
+        ({"all": [320]}, "mig.all has 320; expected names as nvidia-smi mig -lgip prints them, such as 3g.20gb"),
+        ({"0": "3g.20gb"}, "mig.0 is '3g.20gb'; expected a list of at most 7, such as [3g.20gb, 3g.20gb]"),
+        ({"all": ["1g.10gb"] * 8}, "mig.all has 8 names; expected a list of at most 7"),
+    ],
+)
+def test_a_mig_device_that_does_not_exist_is_named(value: Any, expected: str) -> None:
+    [found] = sentences(variable_problems({"verify_expected_mig": value}, MIG))
+    assert expected in found and "type" not in found and "dict" not in found

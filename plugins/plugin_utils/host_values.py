@@ -13,12 +13,13 @@ what is settled, a verdict. So the toolkit's facts are forgotten before a run's 
 stay. Where a play of the site uses the roles without that callback, the run's name in what preflight found tells them.
 
 This is the one file that reaches inside Ansible (a test holds that): its inventory, its fact cache, encrypted values,
-a template's variables, a plug-in's name. The lane of cores tries it under each release.
+a template's variables, a plug-in's name, where a value is from. The lane of cores tries it under each release.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -64,6 +65,15 @@ def ciphertext_of(value: Any) -> str:
     """How the inventory has an encrypted value, also one that Ansible has decrypted; "" if it is not encrypted."""
     found = HELPER.get_ciphertext(value, with_tags=False) if HELPER else getattr(value, "_ciphertext", None)
     return found.decode() if isinstance(found, bytes) else found or ""
+
+
+def origin_of(value: Any) -> tuple[str, int]:
+    """(file, line) from which Ansible has read it, ("", 0) if it does not say: up to 2.18 numbers and templates."""
+    if not HELPER:
+        file, line, _column = getattr(value, "ansible_pos", None) or ("", 0, 0)
+        return str(file or ""), int(line or 0)
+    tag = importlib.import_module("ansible._internal._datatag._tags").Origin.get_tag(value)
+    return (str(tag.path or ""), int(tag.line_num or 0)) if tag else ("", 0)
 
 
 def facts_of(variables: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from conftest import BUILDER, DEBIAN, EL8, NODE, NODES, TOLD, Bundled, Run, Site, on_host, rows
@@ -45,6 +46,12 @@ def test_a_plan_without_a_host(site: Site) -> None:
     done = whole(site.play("plan", "-e", "gpu=V100"))
     system = "rhel 8.10" if site.core.minor == PINNED else "ubuntu 24.04"
     assert done.rc == 0 and "cuda-toolkit-12-9" in done.output and system in done.text, done.output
+
+
+def test_a_wrong_variable_is_told_with_its_place(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "wrong.yml").write_text("---\nverify_level: deeper\n")
+    done = site.play("preflight", "-l", NODES, "-e", f"@{tmp_path}/wrong.yml")
+    assert done.rc == 2 and f"set in {tmp_path}/wrong.yml:2" in done.text, done.output
 
 
 def test_a_misspelt_start_is_no_success(site: Site) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shlex
@@ -13,6 +12,8 @@ from typing import Any
 
 from ansible import constants as C
 from ansible import context
+
+from ..host_values import origin_of
 
 
 def with_places(lines: Iterable[str], variables: Mapping[str, Any]) -> list[str]:
@@ -51,15 +52,9 @@ def place_of(name: str, variables: Mapping[str, Any]) -> str:
 
 
 def _origin(value: Any) -> tuple[str, int]:
-    """(file, line), ("", 0) if not known. Up to ansible-core 2.18 a text of a file has it; from 2.19 on, a tag."""
-    try:
-        tags = importlib.import_module("ansible._internal._datatag._tags")
-    except ImportError:
-        file, line, _column = getattr(value, "ansible_pos", None) or ("", 0, 0)
-    else:
-        tag = tags.Origin.get_tag(value)
-        file, line = (getattr(tag, "path", None), getattr(tag, "line_num", None)) if tag else ("", 0)
-    return (str(file), int(line)) if file and line and Path(str(file)).is_file() else ("", 0)
+    """(file, line), ("", 0) if not known, or not of a file that is there."""
+    file, line = origin_of(value)
+    return (file, line) if file and line and Path(file).is_file() else ("", 0)
 
 
 def _stands_there(file: str, line: int, name: str, value: Any) -> bool:

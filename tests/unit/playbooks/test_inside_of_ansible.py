@@ -19,8 +19,13 @@ FOLDERS = ("action", "callback", "filter", "lookup", "plugin_utils", "vars")
 # What a callback and an action plug-in are given by those names, as Ansible documents them for their authors.
 GIVEN = {"_result", "_task", "_host", "_role", "_uuid", "_shell", "_file_name", "_replace", "_asdict", "_fields"}
 # Of these, nobody says that they stay; tasks are run by Ansible alone.
-INSIDE = ("ansible.executor.task_queue_manager", "ansible.executor.process", "ansible.executor.play_iterator",
-          "ansible.plugins.strategy")  # fmt: skip
+INSIDE = (
+    "ansible._",
+    "ansible.executor.task_queue_manager",
+    "ansible.executor.process",
+    "ansible.executor.play_iterator",
+    "ansible.plugins.strategy",
+)
 
 
 def test_no_other_file_reaches_inside() -> None:
@@ -37,6 +42,8 @@ def _reaches(file: Path) -> Iterator[str]:
     tree = ast.parse(file.read_text())
     own = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _is_self(node.value)}
     for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and str(node.value).startswith("ansible._"):
+            yield f"{file.relative_to(REPOSITORY)}: {node.value}"
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith(INSIDE):
             yield f"{file.relative_to(REPOSITORY)}: {node.module}"
         if not isinstance(node, ast.Attribute) or not node.attr.startswith("_") or node.attr.startswith("__"):

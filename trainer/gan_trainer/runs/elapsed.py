@@ -18,8 +18,8 @@ class Elapsed:
 
     def left(self, step: int) -> str:
         """Such as "3 h 12 min left", from the mean pace so far; "" before there is one."""
-        pace = self.pace(step)
-        if pace is None or step >= self.last:
+        pace = self.pace(step) if step < self.last else None
+        if pace is None:
             return ""
         return duration(pace * (self.last - step)) + " left"
 

@@ -36,7 +36,7 @@ def test_it_moves_all_of_them_alike(step: int, done: float) -> None:
 
 
 def test_without_it_nothing_moves() -> None:
-    config = make_config({"lr_scaling": "none"})
+    config = make_config({"lr_scaling": "none", "ema_rampup": 0.0})
     for step in (1, 7, 1000):
         assert learning_rate(config, 1e-4, step) == 1e-4 and second_beta(config, step) == config.beta2
         assert average_decay(config, step) == config.ema_decay and burn_in(config, step) == 1.0

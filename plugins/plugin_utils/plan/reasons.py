@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import major
 
 from .candidates import KINDS, Candidate, Fact, as_sentence, has_ended, short_support
+from .risks.compilers import ONLY
 from .risks.holes import archive_holes
 from .risks.neighbours import release_of, why_later, why_not
 from .search import Problem
@@ -167,8 +168,8 @@ def _cuda_warnings(driver: Candidate, cuda: Candidate, pytorch: Candidate) -> li
         found.append(text.format(cuda.label, cuda.row["matching_driver"], branch))
     inside = pytorch.row["cuda"]
     if inside and major(inside) != major(cuda.pins["cuda"]):
-        text = "{} was built with CUDA {}: its extensions cannot be compiled with toolkit {}"
-        found.append(text.format(pytorch.label, inside, cuda.pins["cuda"]))
+        text = "{} {} was built with CUDA {}: they cannot be compiled with toolkit {}"
+        found.append(text.format(ONLY, pytorch.label, inside, cuda.pins["cuda"]))
     return found
 
 

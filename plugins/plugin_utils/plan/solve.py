@@ -43,6 +43,7 @@ from .kernels.signed import needs_a_console
 from .machines.board_packages import platform_of
 from .machines.guests import guest_of, guest_warnings
 from .result import describe, requirements
+from .risks.compilers import ONLY
 from .risks.holes import known_holes, wheel_holes
 from .rules import Rules
 from .search import Problem
@@ -148,9 +149,9 @@ def _toolkit_for_extensions(problem: Problem, facts: list[Fact], answer: dict[st
     kept = [(name, value) for kind in ("driver", "python", "pytorch") for name, value in answer[kind].pins.items()]
     pins = [_pin(name, value) for name, value in [*kept, ("cuda", major(wanted))] if value]
     own = problem.search([fact for fact in facts if fact.name not in TOOLKIT_KINDS] + pins)
-    text = "Extensions of {} can be compiled with {}, which fits, too: {}"
+    text = "{} those of {} can be compiled with {}, which fits, too: {}"
     label = pin_label("cuda", own["cuda"].pins["cuda"]) if own else ""
-    return [text.format(answer["pytorch"].label, own["cuda"].label, label)] if own else []
+    return [text.format(ONLY, answer["pytorch"].label, own["cuda"].label, label)] if own else []
 
 
 def _without_console(

@@ -15,6 +15,8 @@ from ..candidates import Candidate
 # The first g++ with enough of a C++ for PyTorch's headers.
 FIRST_GCC = {"17": 8, "20": 11}
 USUAL = "17"
+# What a warning about compilers begins with: who only trains compiles nothing by them.
+ONLY = "Only if you compile extensions in C++ or CUDA:"
 
 
 class HostCompiler(NamedTuple):
@@ -59,11 +61,11 @@ def _problem(
 ) -> str:
     has = "{name} {version} has g++ {own}".format(own=own, **release)
     if own < FIRST_GCC[wanted]:
-        text = f"Extensions of {pytorch.label} cannot be compiled: they need C++{wanted}"
+        text = f"{ONLY} those of {pytorch.label} cannot be compiled, since they need C++{wanted}"
         text += f" (g++ {FIRST_GCC[wanted]} or newer), {has}"
         limit = f", and {cuda.label} takes g++ {most} at most" if cuda is not None and most is not None else ""
         return text + limit
-    return f"{cuda.label if cuda else 'CUDA'} takes g++ {most} at most, and {has}: nvcc refuses it"
+    return f"{ONLY} {cuda.label if cuda else 'CUDA'} takes g++ {most} at most, and {has}: nvcc refuses it"
 
 
 def compiler_warnings(found: HostCompiler, pytorch: Candidate) -> list[str]:
@@ -72,7 +74,7 @@ def compiler_warnings(found: HostCompiler, pytorch: Candidate) -> list[str]:
         return [found.problem]
     if not found.executable:
         return []
-    text = "{} needs C++{} for extensions: they are compiled with {}, which the training services name; "
+    text = "{} {} needs C++{}. They are compiled with {}, which the training services name; "
     text += "in a shell, set CXX={} and NVCC_PREPEND_FLAGS='-ccbin {}'"
-    words = (pytorch.label, pytorch.row.get("cxx", USUAL), found.packages[0])
+    words = (ONLY, pytorch.label, pytorch.row.get("cxx", USUAL), found.packages[0])
     return [text.format(*words, found.executable, found.executable)]

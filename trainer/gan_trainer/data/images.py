@@ -144,7 +144,7 @@ class FolderImages(Dataset):
 
 def folders_of(files: list[Path], folder: Path) -> tuple[list[str], Path | None]:
     """The folder directly below `folder` that each file is in, up to the first that is in none, and that file."""
-    kinds = []
+    kinds: list[str] = []
     for path in files:
         parts = path.relative_to(folder).parts
         if len(parts) < 2:

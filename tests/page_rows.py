@@ -197,9 +197,7 @@ TRAIN = (
     ),
     Row("cp -r ~/flowers/. /srv/gan/data/flowers/", NODE),
     Row("chmod -R g+rX /srv/gan/data/flowers", NODE),
-    Row(
-        "/opt/gpuwright/venvs/current/bin/train-gan --config /dev/null --dry-run", NODE, (r"image_size: 64", r"steps: ")
-    ),
+    Row("/opt/gpuwright/venvs/current/bin/train-gan --dry-run", NODE, (r"image_size: 64", r"steps: ")),
     Row(
         "gpu-run -- train-gan --config /etc/gpuwright/train-gan/flowers.yml run_dir=$HOME/runs/flowers",
         NODE,

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Sequence, get_type_hints
 
 from .errors import UsageError
 from .own import is_own
-from .schema import check_values, option
+from .schema import TYPE_NAMES, check_values, describe, option
 
 SIZES = (32, 64, 128, 256, 512, 1024)
 
@@ -30,10 +30,12 @@ class Config:
 
     run_dir: str = option("runs/default", "folder for the run's config, statistics and checkpoints")
     device: str = option("auto", "where to train; auto is the GPU if there is one", choices=("auto", "cuda", "cpu"))
-    precision: str = option("auto", "see precision.py", choices=("auto", "fp32", "tf32", "fp16", "bf16"))
+    precision: str = option(
+        "auto", "number format to compute in; auto suits the device", choices=("auto", "fp32", "tf32", "fp16", "bf16")
+    )
     seed: int = option(0, "seed of all random numbers", 0, 2**31 - 1)
 
-    task: str = option("gan", "what is trained: tasks/", choices=("gan", "flow"), own=True)
+    task: str = option("gan", "what is trained", choices=("gan", "flow"), own=True)
     options: dict = option({}, "settings of your own package, as `options: {depth: 3}`; it reads config.options")
     data: str = option(
         "synthetic", "synthetic, a folder of images, tar shards as data/{000..009}.tar, or package.module:make"
@@ -51,15 +53,17 @@ class Config:
     num_workers: int = option(-1, "data worker processes; -1 follows the CPUs next to the GPU (workers.py)", -1, 256)
     prefetch_factor: int = option(4, "batches that each data worker prepares ahead", 1, 64)
 
-    model: str = option("dcgan", "see networks.py", choices=("dcgan", "residual", "r3gan"), own=True)
+    model: str = option("dcgan", "kind of the networks", choices=("dcgan", "residual", "r3gan"), own=True)
     latent_dim: int = option(128, "length of the noise vector", 1, 4096)
     channels: int = option(64, "feature maps of the layer next to the image", 4, 1024)
-    loss: str = option("nonsaturating", "see losses.py", choices=("nonsaturating", "hinge", "relativistic"))
+    loss: str = option("nonsaturating", "loss of both networks", choices=("nonsaturating", "hinge", "relativistic"))
     r1_gamma: float = option(0.0, "weight of the gradient penalty on real images; 0 is none", 0.0, 1e4)
     r2_gamma: float = option(0.0, "weight of the gradient penalty on generated images; 0 is none", 0.0, 1e4)
     penalty_every: int = option(1, "steps between two penalties, each weighted by this number (lazy)", 1, 1024)
     # Worth trying below some 10,000 images; see models/augment.py.
-    augment: str = option("none", "of what the discriminator sees", choices=("none", "diff", "ada"))
+    augment: str = option(
+        "none", "augmentation of what the discriminator sees, for few images", choices=("none", "diff", "ada")
+    )
     augment_target: float = option(0.6, "ada: target for the sign of the outputs for real images", -1.0, 1.0)
     augment_images: int = option(500_000, "ada: number of images over which its strength may go from 0 to 1", 1, 10**9)
     flow_steps: int = option(16, "task flow: steps from noise to an image, two passes each", 1, 1000)
@@ -78,12 +82,14 @@ class Config:
     lr_generator: float = option(1e-4, "learning rate at a batch of 32", 1e-9, 1.0)
     lr_discriminator: float = option(1e-4, "learning rate at a batch of 32", 1e-9, 1.0)
     lr_scaling: str = option(
-        "linear", "with the batch; linear is lr * batch_size / 32, sqrt its root", choices=("linear", "sqrt", "none")
+        "linear",
+        "the rate for other batches: times batch_size / 32, or its root, or as it is",
+        choices=("linear", "sqrt", "none"),
     )
     # Published GANs go up to 0.0025 with Adam (StyleGAN2).
     lr_limit: float = option(2e-3, "upper limit of the scaled learning rate", 1e-9, 1.0)
     warmup_steps: int = option(0, "steps in which the learning rate rises from 0", 0, 10**9)
-    lr_schedule: str = option("constant", "after the warm-up", choices=("constant", "cosine"))
+    lr_schedule: str = option("constant", "of the learning rate, after the warm-up", choices=("constant", "cosine"))
     # The values at its start are those of R3GAN's published configurations (Huang et al. 2024).
     burn_in_steps: int = option(0, "steps in which rates, penalties, beta2 and average reach their values", 0, 10**9)
     burn_in_lr: float = option(4.0, "times the learning rates, at the start of the burn-in", 1e-3, 1e3)
@@ -209,6 +215,21 @@ def impossible_on_gpus(config: Config, world: int) -> list[str]:
             "not have; allowed: sync_batchnorm: false, or model: residual or r3gan"
         ]
     return []
+
+
+def explained(config: Config) -> str:
+    """As `as_yaml`, each key on one line, with its meaning and what is allowed."""
+    import yaml
+
+    kinds, lines = get_type_hints(Config), []
+    for key in fields(Config):
+        value = yaml.safe_dump({key.name: getattr(config, key.name)}, default_flow_style=True, width=10**6)
+        kind = kinds[key.name]
+        allowed = describe(key.metadata, kind)
+        more = "" if allowed == TYPE_NAMES[kind] else f" ({allowed})"
+        # Without the braces of the mapping.
+        lines.append(f"{value.strip()[1:-1]:<26}  # {key.metadata['help']}{more}\n")
+    return "".join(lines)
 
 
 def as_yaml(config: Config) -> str:

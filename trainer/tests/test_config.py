@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -160,15 +162,32 @@ def test_dry_run_needs_no_torch_and_prints_the_whole_configuration(run_python: R
     file.write_text("batch_size: 16\n")
     done = run_python("-c", NO_TORCH, "--config", str(file), "steps=3", "--dry-run", "precision=fp32")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == as_yaml(make_config({"batch_size": 16, "steps": 3, "precision": "fp32"}))
+    assert load_text(done.stdout) == make_config({"batch_size": 16, "steps": 3, "precision": "fp32"})
+    # A key a line, with its meaning and range.
+    lines = done.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [item.name for item in fields(Config)]
+    assert all(re.fullmatch(r"\w+: .*  # \w.*", line) for line in lines)
+    assert "steps: 3                    # training steps (1 to 1000000000)" in lines
     without = run_python("-c", NO_TORCH, "--config", str(file))
     assert without.returncode == 1 and "a library is missing" in without.stderr and "Traceback" not in without.stderr
+
+
+def load_text(text: str) -> Config:
+    return make_config(yaml.safe_load(text))
+
+
+def test_a_dry_run_alone_prints_the_defaults_and_whatever_is_set(run_python: Run) -> None:
+    done = run_python("-c", NO_TORCH, "--dry-run")
+    assert (done.returncode, load_text(done.stdout)) == (0, Config())
+    for words in (["options={depth: 3, 'name #1': 'a, b: {c'}"], ["data=/my images/#1, {x}: [y]"], ["cache_dir="]):
+        done = run_python("-c", NO_TORCH, "--dry-run", *words)
+        assert load_text(done.stdout) == load_config(os.devnull, words), done.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--dry-run"], "--config"),
+        (["--check"], "--config"),
         (["--config", "CONFIG", "--resume", "maybe"], "invalid choice: 'maybe'"),
         (["--config", "CONFIG", "--dryrun"], "--dryrun"),
         (["--config", "CONFIG", "--dry-run", "steps"], "train-gan: 'steps': expected key=value"),

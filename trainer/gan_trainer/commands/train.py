@@ -6,14 +6,16 @@ from __future__ import annotations
 import argparse
 import os
 
-from ..config import as_yaml
+from ..config import explained
 from ..errors import EXIT_INTERRUPTED
 from .options import add_config_arguments, read_config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_arguments(parser)
-    parser.add_argument("--dry-run", action="store_true", help="print the complete configuration as YAML and stop")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print every key with its value and meaning, as YAML, and stop"
+    )
     parser.add_argument(
         "--check",
         action="store_true",
@@ -32,9 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    config = read_config(options)
+    config = read_config(options, needed=not options.dry_run)
     if options.dry_run:
-        print(as_yaml(config), end="")
+        print(explained(config), end="")
         return 0
     if options.check:
         from ..engine.check import check

@@ -28,7 +28,6 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.host_values import 
 from ansible_collections.gpuwright.node.plugins.plugin_utils.nothing_to_do import decided
 from ansible_collections.gpuwright.node.plugins.plugin_utils.plan.matrix import SHIPPED
 from ansible_collections.gpuwright.node.plugins.plugin_utils.planning import asked, planned
-from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.place import with_places
 from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.rules import problems_by_roles
 
 SPEC: dict[str, Any] = {
@@ -94,7 +93,13 @@ class ActionModule(ActionBase):
         prefixes = tuple(f"{role}_" for role in [OF_ALL, *roles])
         given = {name: value for name, value in self._known.items() if name.startswith(prefixes)}
         values = {name: self._templar.template(value, fail_on_undefined=True) for name, value in given.items()}
-        return with_places(problems_by_roles(values, roles), self._known)
+        lines = problems_by_roles(values, roles)
+        if not lines:
+            return []
+        # Only for who needs it: collections have no compiled files.
+        from ansible_collections.gpuwright.node.plugins.plugin_utils.variables.place import with_places
+
+        return with_places(lines, self._known)
 
     def _use_bundle(self, question: dict[str, Any]) -> None:
         """Verify the bundle, and find what it has for the question."""

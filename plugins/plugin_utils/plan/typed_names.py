@@ -18,6 +18,8 @@ from ansible_collections.gpuwright.node.plugins.module_utils.gpu.devices import 
 )
 from ansible_collections.gpuwright.node.plugins.module_utils.host.versions import version_key
 
+from .unknown import slips
+
 MOST_HINTS = 3
 # Requests for cards that are not in servers of this kind; the first match gives the answer.
 NOT_PLANNED = (
@@ -118,8 +120,14 @@ def find_card(name: str) -> str:
     driver is used, since a plan for that one fits all.
     """
     # Of one name on several chips, the card that had it first: later ones are rare.
-    exact = sorted(find_devices(name) or find_devices(" ".join(_apart(name.lower().split()))), key=_begun)
-    if exact and (":" in name or name.strip().lower() in NAMES or any(_is_full(name, key) for key in exact)):
+    name = name.replace("_", " ")
+    apart = " ".join(_apart(name.lower().split()))
+    exact = sorted(find_devices(name) or find_devices(apart), key=_begun)
+    if exact and (
+        ":" in name
+        or name.strip().lower() in NAMES
+        or any(_is_full(text, key) for key in exact for text in (name, apart))
+    ):
         return exact[0]
     for pattern, answer in NOT_PLANNED:
         if re.search(pattern, name.strip(), re.IGNORECASE) and not exact:
@@ -149,11 +157,11 @@ def _is_full(name: str, device_id: str) -> bool:
 def _with_words(name: str) -> list[str]:
     """Ids of the cards whose names have all these words, in the first way of reading them that finds any."""
     # A size that was written with a blank, "80 GB", is one word, as in the names.
-    words = re.sub(r"\b([0-9]+) +gb\b", r"\1gb", without_maker(name.replace("_", " "))).split()
+    words = re.sub(r"\b([0-9]+) +gb\b", r"\1gb", without_maker(name)).split()
     words = [word for word in words if word not in FILLERS]
     spelled = [SPELLINGS.get(word, word) for word in words]
     bare = [word for word in words if not re.match(r"(sxm|pcie?|hbm|hgx|dgx)[0-9]?[a-z]?$", word)]
-    apart = _apart(words)
+    apart = [word for word in _apart(words) if word not in MAKERS_WORDS]
     ways = [(words, False), (spelled, False), (words, True), (bare, False), (apart, False), (apart, True)]
     for wanted, begins in ways:
         found = [key for key in sorted(NAMES) if _has_words(key, wanted, begins)]
@@ -163,10 +171,12 @@ def _with_words(name: str) -> list[str]:
 
 
 def _apart(words: Sequence[str]) -> list[str]:
-    """Words that were written together: rtx4090, gtx1080ti, 3090ti, rtx4000."""
-    text = re.sub(r"\b(rtx|gtx|gt|titan)(?=[a-z]?[0-9]{3})", r"\1 ", " ".join(words))
+    """Words that were written together: rtx4090, gtx1080ti, 3090ti, teslav100, v100sxm2, h100nvl."""
+    text = re.sub(r"\b(nvidia|geforce|quadro|tesla)\B", r"\1 ", " ".join(words))
+    text = re.sub(r"\b(rtx|gtx|gt|titan)(?=[a-z]?[0-9]{3}|(?:v|rtx|xp|x|z)\b)", r"\1 ", text)
+    text = re.sub(r"(?<=[0-9])(sxm[0-9]?|pcie|nvl)", r" \1", text)
     text = re.sub(r"\b([0-9]{4})s\b", r"\1 super", text)
-    return re.sub(r"([0-9]{3,4})(ti|super|d|sff|gen)\b", r"\1 \2", text).split()
+    return re.sub(r"([0-9]{3,4}|ti)(ti|super|d|sff|gen)(?=super|\b)", r"\1 \2 ", text).split()
 
 
 def _of_memory(words: Sequence[str]) -> list[str]:
@@ -219,11 +229,13 @@ def _unknown(name: str) -> str:
         for word in without_maker(known).split():
             if re.search(r"[0-9]{2}", word) and not word.endswith("gb"):
                 plain.setdefault(word, known)
-    asked = [word for word in name.lower().split() if not difflib.get_close_matches(word, MAKERS_WORDS, 1, 0.75)]
-    meant = _with_words(" ".join(asked)) if len(asked) < len(name.split()) else []
-    if meant:
+    words = _apart(without_maker(name).split())
+    asked = [word for word in words if not difflib.get_close_matches(word, MAKERS_WORDS, 1, 0.75)]
+    if len(asked) < len(words) and (meant := _with_words(" ".join(asked))):
         return f"No card {name!r} is known. Did you mean {NAMES[meant[0]]}?"
-    near = [plain[match] for match in difflib.get_close_matches(without_maker(name), sorted(plain), MOST_HINTS, 0.5)]
+    close = difflib.get_close_matches(" ".join(asked), sorted(plain), len(plain), 0.5)
+    close.sort(key=lambda known: slips("".join(asked), known.replace(" ", "")))
+    near = list(dict.fromkeys(plain[match] for match in close))[:MOST_HINTS]
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     return f"No card {name!r} is known.{hint} A PCI id such as 10de:1db4 also works (`lspci -nn -d 10de:`)."
 

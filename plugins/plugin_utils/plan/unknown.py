@@ -134,3 +134,16 @@ def _nearest(value: str, allowed: list[str]) -> list[str]:
     below = [known for known in versions if version_key(known) < version_key(value)]
     above = [known for known in versions if version_key(known) > version_key(value)]
     return below[-1:] + above[:1]
+
+
+def slips(one: str, other: str) -> int:
+    """How many letters were mistyped, left out, added, or changed with their neighbour."""
+    before, last = [0], list(range(len(other) + 1))
+    for line, letter in enumerate(one, 1):
+        row = [line]
+        for place, own in enumerate(other, 1):
+            row.append(min(last[place] + 1, row[-1] + 1, last[place - 1] + (letter != own)))
+            if line > 1 < place and one[line - 2 : line] == own + other[place - 2]:
+                row[-1] = min(row[-1], before[place - 2] + 1)
+        before, last = last, row
+    return last[-1]

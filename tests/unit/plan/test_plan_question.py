@@ -148,6 +148,14 @@ def test_several_conflicts_have_one_set_of_changes() -> None:
         ("tesla v100 pcie 16gb", "1db4"),
         ("RTX 4090", "2684"),
         ("rtx4090", "2684"),
+        ("rtx_4090", "2684"),
+        ("RTX4090", "2684"),
+        ("GeForceRTX4090", "2684"),
+        ("RTX4070TiSuper", "2705"),
+        ("H100NVL", "2321"),
+        ("TeslaT4", "1eb8"),
+        ("TitanRTX", "1e02"),
+        ("QuadroRTX5000", "1eb0"),
         ("GTX1060", "1c03"),
         ("RTX 4080S", "2702"),
         # The size of the memory: of the card of that very name first; where a card is sold with several, of any.
@@ -247,6 +255,25 @@ def test_what_is_not_planned_is_one_true_sentence(name: str, words: str) -> None
     with pytest.raises(ValueError, match=words) as error:
         find_card(name)
     assert str(error.value).endswith(".") and "Did you mean" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("RTX 4900", "NVIDIA GeForce RTX 4090"),
+        ("RTX4900", "NVIDIA GeForce RTX 4090"),
+        ("GeForce RTX 4900", "NVIDIA GeForce RTX 4090"),
+        ("RTX 3009", "NVIDIA GeForce RTX 3090"),
+        ("GTX 1800", "NVIDIA GeForce GTX 1080"),
+        ("RTX 9045", "NVIDIA GeForce RTX 5090"),
+        ("H1000", "NVIDIA H100"),
+        ("A100SXM480GB", "NVIDIA A100-SXM4-80GB"),
+    ],
+)
+def test_the_nearest_card_is_named_first(name: str, nearest: str) -> None:
+    with pytest.raises(ValueError, match="Did you mean") as error:
+        find_card(name)
+    assert f"Did you mean {nearest} or " in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,11 @@ SPEC: dict[str, dict[str, Any]] = {
     "problems": {"type": "list", "elements": "str", "default": []},
 }
 PREFIX = "kickstart_"
-TYPES = {"int": check_type_int, "bool": check_type_bool, "list[str]": check_type_list}
+TYPES = {
+    "int": (check_type_int, "a whole number"),
+    "bool": (check_type_bool, "true or false"),
+    "list[str]": (check_type_list, "a list, such as [one, two]"),
+}
 
 
 class ActionModule(ActionBase):
@@ -40,7 +45,8 @@ def installed(host: str, options: dict[str, Any], check_mode: bool) -> dict[str,
     """The result of the task."""
     rows = yaml.safe_load(Path(options["installers"]).read_text("utf-8"))["installers"]
     try:
-        given = typed({name.removeprefix(PREFIX): value for name, value in options["answers"].items()})
+        plain = {name.removeprefix(PREFIX): value for name, value in options["answers"].items()}
+        given = typed(plain, options["problems"])
         given = {**given, "host": host, "hostname": given["hostname"] or host}
         wanted = read(given, rows, options["problems"])
         row = answers.row_of(given, rows) or {}
@@ -55,37 +61,42 @@ def installed(host: str, options: dict[str, Any], check_mode: bool) -> dict[str,
     return {"changed": written.changed, "path": str(path), "diff": changes}
 
 
-def typed(given: dict[str, Any]) -> dict[str, Any]:
+def typed(given: dict[str, Any], problems: list[str]) -> dict[str, Any]:
     """The values as their fields have them: on a command line, every value is text. Raises answers.Refused."""
-    problems, found = [], dict(given)
+    wrong, found = [], dict(given)
     for field in fields(answers.Answers):
-        convert = TYPES.get(str(field.type))
+        convert, words = TYPES.get(str(field.type), (None, ""))
         try:
             if convert and field.name in given:
                 found[field.name] = convert(given[field.name])
-        except TypeError as error:
-            problems.append(f"{PREFIX}{field.name}: {error} [kickstart.value]")
-    if problems:
-        raise answers.Refused(problems)
+        except TypeError:
+            wrong.append(f"{PREFIX}{field.name}: must be {words} [kickstart.value]")
+    if wrong:
+        raise answers.Refused(_all(wrong, problems))
     return found
 
 
 def read(given: dict[str, Any], rows: list[dict[str, Any]], problems: list[str]) -> answers.Answers:
     """The answers. Raises answers.Refused with what is wrong with the names of variables, too."""
     releases = yaml.safe_load((SHIPPED / "systems.yml").read_text("utf-8"))["os_releases"]
-    found: list[str] = list(problems)
     try:
         wanted = answers.read(given, rows, [f"{release['id']} {release['version']}" for release in releases])
     except answers.Refused as refused:
-        found += refused.problems
-    if found:
-        raise answers.Refused(found)
+        raise answers.Refused(_all(refused.problems, problems)) from None
+    if problems:
+        raise answers.Refused(problems)
     return wanted
+
+
+def _all(own: list[str], problems: list[str]) -> list[str]:
+    """What the installer needs, then what no variable may be; each variable is in one of them."""
+    named = {re.split(r"\W", line)[0] for line in own}
+    return [*own, *(line for line in problems if re.split(r"\W", line)[0] not in named)]
 
 
 def refused_text(host: str, problems: list[str]) -> str:
     """Everything that is missing or wrong, a line each."""
     count = f"{len(problems)} correction" + "s" * (len(problems) != 1)
     lines = [f"No installation file was written for {host}; its variables need {count}:"]
-    lines += [f"  {problem}" for problem in problems]
+    lines += [f"- {problem}" for problem in problems]
     return "\n".join([*lines, "Next: set them for this host or its group in the inventory (docs/kickstart.md)."])

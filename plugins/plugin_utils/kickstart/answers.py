@@ -12,6 +12,8 @@ from ansible_collections.gpuwright.node.plugins.plugin_utils.kickstart import fi
 
 ANACONDA, DEBIAN = "anaconda", "debian"
 BOTH = (ANACONDA, DEBIAN)
+# A system that site.yml knows, and for which there is no installer here.
+BY_HAND = "ubuntu"
 LONGEST_VALUE = 60
 SECURITY_PATH = "/debian-security"
 VALUE = "[kickstart.value]"
@@ -159,7 +161,10 @@ def read(variables: Mapping[str, Any], installers: Sequence[Mapping[str, Any]], 
     wanted = {field.name: variables[field.name] for field in fields(Answers)}
     # Known with the distribution alone, so that a wrong release leads to no other questions.
     form = next((str(row["form"]) for row in installers if wanted["distribution"] in row["ids"]), "")
-    problems = [*_host(wanted), *_release(wanted, installers, releases)]
+    problems = [*_host(wanted), *_distribution(wanted, installers)]
+    if problems and wanted["distribution"] and not form:
+        raise Refused(problems)
+    problems += _release(wanted, installers, releases)
     pulls = PULL_FIELDS if wanted["first_boot"] == "pull" else ()
     for field in (*FIELDS, *pulls):
         problems += _field(field, wanted, form)
@@ -177,6 +182,19 @@ def _host(wanted: Mapping[str, Any]) -> Iterator[str]:
         yield f"the name of the host in the inventory: must be a host name{_shown(wanted['host'])} [kickstart.value]"
 
 
+def _distribution(wanted: Mapping[str, Any], installers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    name, known = wanted["distribution"], sorted({one for row in installers for one in row["ids"]})
+    if not name:
+        yield f"kickstart_distribution is not set: one of {', '.join(known)} [kickstart.missing]"
+    elif name == BY_HAND:
+        yield (
+            "kickstart_distribution: no installation file is made for Ubuntu; install it by hand, as docs/kickstart.md "
+            'says under "Ubuntu", then run site.yml [kickstart.release]'
+        )
+    elif name not in known:
+        yield f"kickstart_distribution: must be one of {', '.join(known)}{_shown(name)} [kickstart.release]"
+
+
 def row_of(wanted: Mapping[str, Any], installers: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The installer's row for a distribution and its release, None if there is none."""
     major = wanted["release"].partition(".")[0]
@@ -187,9 +205,6 @@ def _release(
     wanted: Mapping[str, Any], installers: Sequence[Mapping[str, Any]], releases: Sequence[str]
 ) -> Iterator[str]:
     name, release = wanted["distribution"], wanted["release"]
-    known = sorted({one for row in installers for one in row["ids"]})
-    if not name:
-        yield f"kickstart_distribution is not set: one of {', '.join(known)} [kickstart.missing]"
     if not release:
         yield 'kickstart_release is not set: the release with its minor part, such as "8.8" [kickstart.missing]'
     if not name or not release:

@@ -38,6 +38,10 @@ class Host:
     reboots: list[str] = dataclasses.field(default_factory=list)
 
 
+# Characters of a message that a table has room for.
+LONGEST_FAILURE = 400
+
+
 @dataclasses.dataclass
 class Row:
     """One line of the summary: `tail` says how many more there are, `next` what to do.
@@ -66,6 +70,10 @@ def failure_text(result: Mapping[str, Any]) -> str:
     if isinstance(message, list):
         message = " ".join(str(part) for part in message)
     text = printable(message)
+    first = printable(str(message).strip().partition("\n")[0])
+    if len(text) > LONGEST_FAILURE and first.endswith(":"):
+        # A list, which stands above as it was printed when the task failed.
+        return f"{first[:-1]}, which are listed above"
     # These messages of Ansible only say that something failed; the program's last words say what.
     if text.startswith(("MODULE FAILURE", "non-zero return code")):
         output = str(result.get("module_stderr") or result.get("stderr") or result.get("module_stdout") or "")

@@ -110,7 +110,7 @@ def test_all_that_is_missing_is_said_at_once() -> None:
         ({"admin": "root"}, "an account other than root", "value"),
         ({"admin_password_hash": "secret"}, "never the password itself", "value"),
         ({"release": "8.42"}, "must be one of 8.6, 8.7, 8.8", "release"),
-        ({"distribution": "ubuntu", "release": "24.04"}, "must be one of no release for ubuntu", "release"),
+        ({"distribution": "ubuntu", "release": "24.04"}, "no installation file is made for Ubuntu", "release"),
         ({"mirror": "http://mirror.example.com/x/"}, "set kickstart_allow_http: true", "http"),
         ({"mirror": "https://me:word@mirror.example.com/x/"}, "an address without a login", "value"),
         ({"mirror_security": "https://mirror.example.com/x"}, "must be empty for this distribution", "value"),

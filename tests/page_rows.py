@@ -93,6 +93,11 @@ OPERATE = (
         "ansible-playbook playbooks/verify.yml", LANE, file=("tests/molecule/verify.yml", "../../playbooks/verify.yml")
     ),
     Row(
+        "ansible-playbook playbooks/preflight.yml",
+        LANE,
+        file=("tests/unit/playbooks/test_any_folder.py", '"playbooks/preflight.yml"'),
+    ),
+    Row(
         "ansible-playbook playbooks/bundle.yml",
         LANE,
         file=("tests/faults/test_offline_host.py", "playbooks/bundle.yml"),

@@ -29,6 +29,7 @@ DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yml").read_te
 PEOPLE_HAVE: dict[str, str] = DATA["people_have"]
 # Of a driver branch that its vendor no longer mends.
 ENDED = " (ended)"
+KEY = " (key)"
 SUPPORT = Path(__file__).resolve().parents[1] / "SUPPORT.md"
 
 
@@ -45,7 +46,9 @@ def answer_in_short(matrix: dict[str, Any], card: str, system: str) -> str:
     lock = "" if answer["pytorch"]["locked"] else ", no lock file"
     branch = answer["driver"]["branch"]
     ended = ENDED if has_ended(matrix["drivers"][branch], matrix["as_of"]) else ""
-    return f"{branch}{ended}, {answer['cuda']['version']}, {answer['pytorch']['version']}{lock}"
+    source = answer["driver"]["repository"]
+    key = KEY if source.get("key_url") and not source["key_fingerprint"] else ""
+    return f"{branch}{ended}, {answer['cuda']['version']}, {answer['pytorch']['version']}{lock}{key}"
 
 
 def what_ran(name: str) -> str:
@@ -74,7 +77,7 @@ def columns(matrix: dict[str, Any]) -> list[tuple[str, list[str]]]:
 def first_page(matrix: dict[str, Any], refused: str) -> str:
     """One screen: the cards that people have, by system.
 
-    refused  why hosts of EL 10 are refused, and what resolves it
+    refused  why hosts are refused whose cells have KEY, and what resolves it
     """
     groups = columns(matrix)
     letters = [chr(ord("A") + number) for number in range(len(groups))]
@@ -93,7 +96,7 @@ def first_page(matrix: dict[str, Any], refused: str) -> str:
         "* **No plan** means that no driver, CUDA and PyTorch fit both; the run says so before it changes anything.",
         "* **(ended)**: this driver gets no more updates. `gpu-plan` names its known vulnerabilities; another system "
         "may do better.",
-        f"* **RHEL, Rocky and Alma 10**: the key of NVIDIA's repository is {refused}.",
+        f"* **(key)**: the key of NVIDIA's repository is {refused}.",
         "* **A card cut into MIG devices** has the plan of its card ([mig.md](mig.md)).",
         "* **HGX and DGX boards** also get their fabric manager ([hgx.md](hgx.md)).",
         "* **vGPU guests** get the driver that your site names ([vgpu.md](vgpu.md)).",

@@ -1,11 +1,10 @@
 """The default configuration on scikit-learn's 1,797 digits: what the averaged generator is worth as it is drawn.
 
 Its distance to the data is compared with that of the same weights whose batch-norm statistics are estimated here by
-code of its own, and with what releases up to 1.9 drew: the same weights with the training network's statistics. Only
-sizes differ from the defaults, for a processor: 32 pixels (the digits have 8) and 16 channels. And the average has no
-ramp, since the farther it reaches back, the more its statistics matter.
+code of its own, and with what was drawn of the same runs before the average had a ramp and statistics of its own
+(BEFORE). Only sizes differ from the defaults, for a processor: 32 pixels (the digits have 8) and 16 channels.
 
-One seed takes 8 minutes of one core; DIGITS_SEEDS=1,2,3 chooses.
+One seed takes 8 minutes of one core; DIGITS_SEEDS=1,2,3 chooses among these.
 """
 
 from __future__ import annotations
@@ -29,6 +28,9 @@ from PIL import Image
 from torch import nn
 
 STEPS, COUNT, SIZE = 2000, 1797, 32
+# Distances at that step, by seed: measured with the trainer of that time, and with ema_rampup=0 and the training
+# network's statistics, which draw the same.
+BEFORE = {1: 17.626, 2: 31.588, 3: 18.743}
 SEEDS = [int(seed) for seed in os.environ.get("DIGITS_SEEDS", "1").split(",")]
 # Of the noise for statistics, far from that of any picture.
 ESTIMATED_FROM = 7_000_000
@@ -71,7 +73,7 @@ def estimated(trained: Trained) -> Trained:
 def test_it_is_drawn_with_statistics_of_its_own(seed: int, digits: Path, tmp_path: Path) -> None:
     torch.set_num_threads(1)
     config = tmp_path / "c.yml"
-    config.write_text(f"data: {digits}\nrun_dir: {tmp_path / 'run'}\nimage_size: {SIZE}\nchannels: 16\nema_rampup: 0\n")
+    config.write_text(f"data: {digits}\nrun_dir: {tmp_path / 'run'}\nimage_size: {SIZE}\nchannels: 16\n")
     assert cli.main(["--config", str(config), f"steps={STEPS}", f"seed={seed}", "log_every=200", "num_workers=0"]) == 0
     images = FolderImages(str(digits), SIZE, 0)
     features = FixedFeatures()
@@ -96,4 +98,4 @@ def test_it_is_drawn_with_statistics_of_its_own(seed: int, digits: Path, tmp_pat
         found[name] = kernel_distance(real, features(fake))
     print(f"\nseed {seed}: " + ", ".join(f"{name} {value:.3f}" for name, value in found.items()))
     assert found["as drawn"] <= 1.2 * found["statistics estimated here"]
-    assert found["as drawn"] <= found["statistics of the network in training"] / 4
+    assert found["as drawn"] <= BEFORE[seed] / 4

@@ -42,7 +42,7 @@ def _reaches(file: Path) -> Iterator[str]:
     tree = ast.parse(file.read_text())
     own = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _is_self(node.value)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and str(node.value).startswith("ansible._"):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("ansible._"):
             yield f"{file.relative_to(REPOSITORY)}: {node.value}"
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith(INSIDE):
             yield f"{file.relative_to(REPOSITORY)}: {node.module}"

@@ -14,6 +14,7 @@ from .words import duration, fold_names, name_some, printable, width, wrapped
 # Columns: names of tasks are whole but for lists of packages, and a beat has at most three lines.
 MOST_OF_A_NAME = 120
 MOST_OF_THE_HOSTS = 48
+TOGETHER = "\u00a0"
 # After this many lines, a running task is reported less often: a slow mirror must not fill the screen.
 OFTEN = 6
 SELDOM = 3
@@ -34,7 +35,9 @@ def heartbeat_line(task: str, elapsed: float, hosts: set[str]) -> str:
     """For example "  ... Reboot: 40 s, waiting for a5-01, a5-02"; of a long list of packages, the first ones."""
     name = textwrap.shorten(printable(task), MOST_OF_A_NAME, placeholder=" ...")
     who = name_some(fold_names(map(printable, hosts)), MOST_OF_THE_HOSTS)
-    return "\n".join(wrapped(f"{name}: {duration(elapsed)}, waiting for {who}", width(), "  ... ", "      "))
+    # A number and its unit stay on one line.
+    text = f"{name}: {duration(elapsed).replace(' ', TOGETHER)}, waiting for {who}"
+    return "\n".join(wrapped(text, width(), "  ... ", "      ")).replace(TOGETHER, " ")
 
 
 class Heartbeat:

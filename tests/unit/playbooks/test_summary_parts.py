@@ -109,7 +109,7 @@ def test_several_hosts_have_a_sentence_that_can_be_followed() -> None:
 def test_what_is_switched_off_is_counted() -> None:
     off = [{**check(name, "SKIP", "why"), "waived": {"by": "inventory", "reason": "why"}} for name in ("x", "y")]
     assert rows.describe_pass([*PASSED["checks"], *off]) == (
-        "2 checks, 2 switched off; 1 more says nothing about this node; smoke test on cpu"
+        "2 checks, 2 switched off; 1 more says nothing here; smoke test on cpu"
     )
     host = Host(verdict="WARN", checks=[*WARNED["checks"], *off])
     assert rows.problem_row("a5-01", host).tail == " (2 switched off)"
@@ -244,6 +244,10 @@ def test_heartbeat_cuts_no_word_of_a_task() -> None:
     lines = heartbeat.heartbeat_line(name, 40, {"a5-01"}).splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert " ".join(" ".join(lines).split()) == f"... {name}: 40 s, waiting for a5-01"
+    # Wherever a line ends, "2 min 01 s" stays together.
+    for letters in range(40, 80):
+        line = heartbeat.heartbeat_line("x" * letters, 121, {"a5-01"})
+        assert "2 min 01 s" in line and line.isascii()
     packages = [f"package-{number}" for number in range(40)]
     line = " ".join(heartbeat.heartbeat_line(" ".join(["Install", *packages]), 40, {"a5-01"}).split())
     told = re.fullmatch(r"\.\.\. Install (.*) \.\.\.: 40 s, waiting for a5-01", line)

@@ -48,14 +48,14 @@ def report_lines(
 
 
 def skipped_lines(checks: List[Dict], columns: Optional[int], everything: bool, program: str = PROGRAM) -> List[str]:
-    """The checks that say nothing here, in one line or each with its reason; switched-off ones are named."""
+    """The checks that do not apply, in one line or each with its reason; switched-off ones are named."""
     lines = []
     for check in checks:
         if everything or "waived" in check:
             lines += _wrapped(f"{SKIP:<7}  {check['id']}: {check['message']}", columns)
     quiet = [check["id"] for check in checks if not (everything or "waived" in check)]
     if quiet:
-        words = f"{SKIP:<7}  {len(quiet)} checks say nothing about this node; {program} --all says why"
+        words = f"{SKIP:<7}  {len(quiet)} checks do not apply to this node; {program} --all says why"
         lines += _wrapped(words, columns)
     return lines
 

@@ -188,7 +188,7 @@ def problem_row(name: str, host: Host) -> Row:
 
 
 def describe_pass(checks: list[dict]) -> str:
-    """For example "74 checks; 65 more say nothing here; smoke test on cuda", in gpu-doctor's words."""
+    """For example "74 checks; 65 more do not apply; smoke test on cuda", in gpu-doctor's words."""
     skipped = len(with_status(checks, "SKIP"))
     device = [
         str(check.get("value")) for check in checks if check.get("id") == "smoke.amp" and check.get("status") != "SKIP"
@@ -196,7 +196,7 @@ def describe_pass(checks: list[dict]) -> str:
     smoke = f"; smoke test on {device[0]}" if device else ""
     off = switched_off(checks)
     silent = skipped - switched_off(with_status(checks, "SKIP"))
-    rest = f"; {silent} more say{'s' * (silent == 1)} nothing here" if silent else ""
+    rest = f"; {silent} more do{'es' * (silent == 1)} not apply" if silent else ""
     return f"{len(checks) - skipped} checks{f', {off} switched off' if off else ''}{rest}{smoke}"
 
 

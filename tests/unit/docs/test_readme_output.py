@@ -89,15 +89,15 @@ def test_a_host_is_left_out_as_the_page_shows(site: Site) -> None:
 
 def test_a_line_that_is_no_longer_printed_is_noticed() -> None:
     printed = [
-        "a5-01  PASS     3 checks; 12 more say nothing",
+        "a5-01  PASS     3 checks; 12 more do not apply",
         "Reports: /tmp/x y/reports",
         "Page: /tmp/reports/index.html",
     ]
-    assert missing(["a5-01  PASS     58 checks; 2 more say nothing", "Page: ~/g/reports/index.html"], printed) == []
-    assert missing(["a5-01  OK       58 checks; 2 more say nothing"], printed) == [
-        "a5-01  OK       58 checks; 2 more say nothing"
+    assert missing(["a5-01  PASS     58 checks; 2 more do not apply", "Page: ~/g/reports/index.html"], printed) == []
+    assert missing(["a5-01  OK       58 checks; 2 more do not apply"], printed) == [
+        "a5-01  OK       58 checks; 2 more do not apply"
     ]
-    assert missing(["Page: ~/reports/index.html", "a5-01  PASS     3 checks; 12 more say nothing"], printed) != []
+    assert missing(["Page: ~/reports/index.html", "a5-01  PASS     3 checks; 12 more do not apply"], printed) != []
 
 
 def test_the_picture_of_the_page_is_there_and_of_moderate_size() -> None:

@@ -173,7 +173,7 @@ def test_every_kind_of_end_worst_first(run):
         "a5-07  UNKNOWN  not verified in this run; 1 changed",
         "Done: 2 of 7 hosts.",
         "a5-05  WARN     driver.persistence: off",
-        "a5-01  PASS     2 checks; 1 more says nothing here; smoke test on cpu",
+        "a5-01  PASS     2 checks; 1 more does not apply; smoke test on cpu",
     ]
     assert all(len(line) <= 80 for line in lines)
     assert lines[-1] == "To continue: ansible-playbook play.yml -f 10 -l 'gpu_nodes:!a5-01:!a5-05'"
@@ -312,7 +312,7 @@ def test_check_mode_ends_with_what_would_change_and_reboot(run):
     assert summary(output) == [
         "a5-01  CHECKED  would change 2 (system 2); would reboot: nouveau is loaded",
         "a5-02  CHECKED  would change 3 (system 3)",
-        "a5-03  PASS     nothing would change; 2 checks; 1 more says nothing here; smoke",
+        "a5-03  PASS     nothing would change; 2 checks; 1 more does not apply; smoke",
         "                test on cpu",
         "Check mode: nothing was changed, and verdicts are not enforced.",
     ]

@@ -109,7 +109,7 @@ def test_several_hosts_have_a_sentence_that_can_be_followed() -> None:
 def test_what_is_switched_off_is_counted() -> None:
     off = [{**check(name, "SKIP", "why"), "waived": {"by": "inventory", "reason": "why"}} for name in ("x", "y")]
     assert rows.describe_pass([*PASSED["checks"], *off]) == (
-        "2 checks, 2 switched off; 1 more says nothing here; smoke test on cpu"
+        "2 checks, 2 switched off; 1 more does not apply; smoke test on cpu"
     )
     host = Host(verdict="WARN", checks=[*WARNED["checks"], *off])
     assert rows.problem_row("a5-01", host).tail == " (2 switched off)"

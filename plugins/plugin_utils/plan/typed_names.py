@@ -54,6 +54,7 @@ SPELLINGS = {"sxm": "hbm3", "sxm5": "hbm3", "pci": "pcie"}
 FILLERS = ("gpu", "gpus", "card", "graphics", "accelerator")
 # Makers' words in names of cards: a slip in one of them is not what tells cards apart.
 MAKERS_WORDS = ("nvidia", "tesla", "quadro", "geforce")
+SERIES = {"rtx", "gtx", "gt", *MAKERS_WORDS}
 # Servers by name: boards with NVSwitches, and their cards.
 BOARDS = {name.lower(): (count, card) for row in PLATFORMS for name, count, card in row.boards}
 BOARD = re.compile(r"\b(dgx|hgx|nvl72)\b", re.IGNORECASE)
@@ -143,6 +144,9 @@ def find_card(name: str) -> str:
     if exact:
         return exact[0]
     if near:
+        # "4080" alone is the RTX 4080, not its Super, Ti or D.
+        whole = [key for key in near if set(without_maker(NAMES[key]).split()) - SERIES == set(apart.split()) - SERIES]
+        near = whole or near
         return (min if len({NAMES[key] for key in near}) == 1 else max)(near, key=_begun)
     raise ValueError(_unknown(name))
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import shlex
 import sys
+from pathlib import Path
 
 from .commands import COMMANDS, DEFAULT
 from .errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
@@ -13,7 +15,8 @@ from .errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
 
 def overview() -> str:
     rows = "\n".join(f"  {name:<8} {help}" for name, help in COMMANDS.items())
-    return f"usage: train-gan [COMMAND] [ARGUMENT ...]\n\ncommands:\n{rows}\n\n`train-gan COMMAND --help` says more."
+    usage = "usage: train-gan [COMMAND] [ARGUMENT ...], such as: train-gan data=FOLDER run_dir=FOLDER"
+    return f"{usage}\n\ncommands:\n{rows}\n\n`train-gan COMMAND --help` says more."
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,7 +29,8 @@ def main(arguments: list[str] | None = None) -> int:
     named = bool(words) and not words[0].startswith("-") and "=" not in words[0]
     name = words.pop(0) if named else DEFAULT
     if name not in COMMANDS:
-        return complain(f"{name!r} is not a command; commands: {', '.join(COMMANDS)}", EXIT_USAGE)
+        meant = f"; to train on it: data={shlex.quote(name)}" if Path(name).is_dir() else ""
+        return complain(f"{name!r} is not a command; commands: {', '.join(COMMANDS)}{meant}", EXIT_USAGE)
     try:
         command = importlib.import_module(f"{__package__}.commands.{name}")
         parser = argparse.ArgumentParser(f"train-gan {name}", description=command.__doc__, allow_abbrev=False)

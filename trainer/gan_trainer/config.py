@@ -172,6 +172,10 @@ def contradictions(config: Config) -> list[str]:
     """Values that are valid separately but impossible together."""
     size, parts = config.batch_size, config.accumulate
     faults = [f"{key}: must not be empty" for key in ("data", "run_dir") if not getattr(config, key)]
+    for key in ("data", "run_dir", "cache_dir", "distance_features"):
+        path = getattr(config, key)
+        if path.startswith(("~", "$")):
+            faults.append(f"{key}: {path!r} has what only a shell replaces; allowed: the whole path")
     if config.device == "cpu" and config.precision in ("fp16", "tf32"):
         faults.append(f"precision: {config.precision!r} needs a GPU, device is 'cpu'; allowed there: auto, fp32, bf16")
     needs_gpu = [key for key in ("cuda_graphs", "auto_batch") if getattr(config, key)]

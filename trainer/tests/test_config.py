@@ -24,6 +24,8 @@ FAULTS: dict[str, tuple[dict[Any, Any], str]] = {
     "unknown key": ({"batchsize": 8}, "batchsize: unknown key with value 8; did you mean batch_size?"),
     "unknown key like no other": ({"zzz": 1}, "zzz: unknown key with value 1; known keys: accumulate, "),
     "key that is no text": ({1: 2}, "1: unknown key with value 2"),
+    "a home that only a shell knows": ({"data": "~/flowers"}, "data: '~/flowers' has what only a shell replaces"),
+    "a variable in a file": ({"run_dir": "$HOME/runs"}, "run_dir: '$HOME/runs' has what only a shell replaces"),
     "text for a whole number": ({"steps": "many"}, "steps: 'many' is not a whole number; allowed: 1 to 1000000000"),
     "fraction for a whole number": ({"steps": 1.5}, "steps: 1.5 is not a whole number"),
     "truth for a whole number": ({"steps": True}, "steps: True is not a whole number"),
@@ -208,7 +210,10 @@ def test_wrong_command_line_ends_with_2(run_python: Run, tmp_path: Path, argumen
 def test_commands_are_listed_and_the_unknown_one_is_named(run_python: Run) -> None:
     listed = run_python("-m", "gan_trainer.cli", "--help")
     assert listed.returncode == 0 and all(f"\n  {name} " in listed.stdout for name in COMMANDS)
+    assert "train-gan data=FOLDER run_dir=FOLDER" in listed.stdout
     unknown = run_python("-m", "gan_trainer.cli", "trian", "--config", "x")
+    folder = run_python("-m", "gan_trainer.cli", str(PACKAGE))
+    assert folder.returncode == 2 and folder.stderr.rstrip().endswith(f"; to train on it: data={PACKAGE}")
     assert unknown.returncode == 2 and unknown.stderr.startswith("train-gan: 'trian' is not a command; commands: train")
 
 

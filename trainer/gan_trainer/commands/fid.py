@@ -14,7 +14,9 @@ MIN_IMAGES, MAX_IMAGES = 2, 10_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_arguments(parser)
-    parser.add_argument("--features", required=True, metavar="FILE", help="feature network as TorchScript; see fid.py")
+    parser.add_argument(
+        "--features", metavar="FILE", help="feature network as TorchScript, such as inception-2015-12-05.pt; needed"
+    )
     parser.add_argument("--images", type=int, default=50_000, help="of each side (default: %(default)s, as published)")
     parser.add_argument("--checkpoint", metavar="FILE", help="default: the newest in run_dir that can be read")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
@@ -22,6 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     config = read_config(options)
+    if not options.features:
+        raise UsageError(
+            "--features FILE is missing: the network that compares images, as TorchScript. inception-2015-12-05.pt of "
+            "StyleGAN2-ADA gives the published numbers; without one, train with distance_every=1000"
+        )
     if not MIN_IMAGES <= options.images <= MAX_IMAGES:
         raise UsageError(f"--images {options.images}: expected {MIN_IMAGES} to {MAX_IMAGES}")
 

@@ -43,6 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
         for line in check(config, options.resume, processes_to_come()):
             print(f"train-gan: {line}")
+        print(f"train-gan: checked: nothing stands in the way of a training in {config.run_dir}")
         return 0
     from ..engine.train import train
 

@@ -113,7 +113,9 @@ def train_on(device: torch.device, config: Config, resume: str, profile: bool) -
         if run:
             run.begin(config, trainer.steps_done)
             if trainer.steps_done >= config.steps:
-                print(f"train-gan: {folder} already holds step {trainer.steps_done} of {config.steps}", flush=True)
+                done = f"{folder} already holds step {trainer.steps_done} of {config.steps}"
+                drawn = shlex.join(["train-gan", "sample", f"run_dir={folder}"])
+                print(f"train-gan: {done}; a larger steps= goes on, and `{drawn}` draws more pictures", flush=True)
             else:
                 reporter = Reporter(folder, config, trainer.steps_done, trainer.task.shown_always())
                 stack.callback(reporter.close)

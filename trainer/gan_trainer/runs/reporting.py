@@ -77,7 +77,7 @@ class Reporter:
         if self.bar is not None:
             self.bar.update()
         elif time.monotonic() - self.said > QUIET:
-            self.say(f"step {step}/{self.config.steps}  {self.elapsed.left(step)}")
+            self.say(f"step {step}/{self.config.steps}  {self.elapsed.left(step)}".rstrip())
 
     def statistics(self, line: dict[str, Any]) -> None:
         """A line of stats.jsonl."""
@@ -88,7 +88,8 @@ class Reporter:
             self.bar.set_postfix_str(f"{losses}  {line['images_per_s']:.0f} images/s")
         else:
             left = self.elapsed.left(line["step"])
-            self.say(f"step {line['step']}/{self.config.steps}  {losses}  {line['images_per_s']:.0f} images/s  {left}")
+            said = f"step {line['step']}/{self.config.steps}  {losses}  {line['images_per_s']:.0f} images/s  {left}"
+            self.say(said.rstrip())
         if self.board is not None:
             for name, value in line.items():
                 if name not in ("step", "time") and value is not None:

@@ -123,7 +123,8 @@ def test_finished_run_does_nothing_more(straight: Path, capsys: pytest.CaptureFi
     before = {path: path.stat().st_mtime_ns for path in straight.glob("checkpoint-*")}
     for steps in (6, 4):
         train(config_for(straight, steps=steps))
-        assert f"already holds step 6 of {steps}" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert f"already holds step 6 of {steps}; a larger steps= goes on, and `train-gan sample run_dir=" in told
     assert before == {path: path.stat().st_mtime_ns for path in straight.glob("checkpoint-*")}
 
 

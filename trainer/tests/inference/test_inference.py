@@ -193,6 +193,11 @@ def save_script(network: nn.Module, file: Path) -> str:
     return str(file)
 
 
+def test_fid_without_a_network_says_which_one_to_give(run: Path, capsys: pytest.CaptureFixture) -> None:
+    assert call(run, "fid") == 2
+    assert "--features FILE is missing: " in (said := capsys.readouterr().err) and "inception-2015-12-05.pt" in said
+
+
 def test_fid_is_the_frechet_distance_of_the_features(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     features = save_script(Colours(), tmp_path / "colours.pt")
     assert call(run, "fid", "--features", features, "--images", "30", "--json") == 0

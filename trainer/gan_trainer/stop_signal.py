@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM (systemd), SIGUSR1 (Slurm, before a job's end) and Ctrl-C as a request to save and end."""
+"""SIGTERM (systemd), SIGUSR1 (Slurm, before a job's end), Ctrl-C and a lost terminal as a request to save and end."""
 
 from __future__ import annotations
 
 import os
 import signal
 from contextlib import contextmanager, suppress
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 import torch
 from torch import distributed
@@ -14,11 +14,25 @@ from torch import distributed
 from .parallel.distributed import ALONE, Ranks
 
 # Signals sent to a whole job; data workers leave them to the trainer.
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
 # How long the next batch may still take after a stop was asked for, in seconds. It is nearly always on its way, and a
 # data worker that is left in the middle of handing it over complains with a traceback.
 PATIENCE = 1.0
-STDERR = 2
+STDOUT, STDERR = 1, 2
+
+
+def write_nowhere(streams: Sequence[int]) -> None:
+    """For streams that nobody reads any more: what is still said must not keep a run from being saved."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+
+
+def reader_is_gone() -> None:
+    """Ask for a stop where stdout is found closed: its ssh was lost, or its terminal or pager has ended."""
+    write_nowhere([STDOUT])
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 class StopWaiting(BaseException):
@@ -32,11 +46,17 @@ class StopSignal:
         self.asked, self.ranks = False, ranks
         self.interrupted = self.waiting = False
         self.vote: tuple[Any, torch.Tensor] | None = None
+        # Of a terminal that is gone, nobody can tell any more that it was one.
+        self.terminals = [stream for stream in (STDOUT, STDERR) if os.isatty(stream)]
         for number in STOP_SIGNALS:
-            signal.signal(number, self.note)
+            # Under nohup, a terminal may go.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self.note)
         signal.signal(signal.SIGALRM, self.give_up)
 
     def note(self, number: int, frame: object) -> None:
+        if number == signal.SIGHUP:
+            write_nowhere(self.terminals)
         if number == signal.SIGINT:
             if self.interrupted:
                 raise KeyboardInterrupt

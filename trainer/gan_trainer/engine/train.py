@@ -58,7 +58,7 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def train(config: Config, resume: str = "auto", profile: bool = False) -> bool:
-    """Run `config` to its last step, or until SIGTERM, SIGUSR1 or Ctrl-C, in this process or in all of torchrun's.
+    """Run `config` to its last step, or until a signal to stop, in this process or in all of torchrun's.
 
     `resume`: auto, changed or never, as commands/train.py says. `profile` records a few steps (profiling.py). Returns
     whether Ctrl-C has ended it. Raises a UserError.

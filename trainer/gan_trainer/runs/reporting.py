@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from ..config import Config
 from ..safe_files import replacing
+from ..stop_signal import reader_is_gone
 from .elapsed import Elapsed
 from .numbered import NumberedFiles
 from .samples import make_grid, save_png
@@ -67,10 +69,15 @@ class Reporter:
     def say(self, text: str) -> None:
         """A line for people, above the bar if there is one."""
         self.said = time.monotonic()
-        if getattr(self, "bar", None):
-            self.bar.write(text, file=sys.stdout)
-        else:
-            print(text, flush=True)
+        try:
+            if getattr(self, "bar", None):
+                self.bar.write(text, file=sys.stdout)
+            else:
+                print(text, flush=True)
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.EIO):
+                raise
+            reader_is_gone()
 
     def advance(self, step: int) -> None:
         """One step is done. The bar shows the rate and the time left; without one, slow steps are told now and then."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -336,6 +337,34 @@ def test_stop_signal_to_the_whole_group_saves_and_ends_well(tmp_path: Path) -> N
         os.killpg(process.pid, signal.SIGTERM)
         errors = process.communicate(timeout=PATIENCE)[1]
     assert (process.returncode, errors) == (0, "")
+    assert kept_state(tmp_path / "run")["step"] >= 20
+
+
+@pytest.mark.parametrize("way", ["terminal", "terminal and bar", "pipe"])
+def test_a_lost_connection_saves_and_ends(tmp_path: Path, way: str) -> None:
+    """As ssh with and without a terminal leaves a program whose other end is gone."""
+    file = tmp_path / "config.yml"
+    tiny = "".join(f"{key}: {value}\n" for key, value in {**TINY, "num_workers": 1, "log_every": 10}.items())
+    progress = "on" if "bar" in way else "off"
+    file.write_text(
+        f"{tiny}run_dir: {tmp_path / 'run'}\nsteps: 1000000\ncheckpoint_every: 1000000\nprogress: '{progress}'\n"
+    )
+    near, far = pty.openpty() if "terminal" in way else os.pipe()
+    # The terminal becomes that of the new session, as a login's is.
+    own = f"fcntl.ioctl(0, termios.TIOCSCTTY, 0) if {'terminal' in way} else None"
+    hears = "import fcntl, signal, sys, termios; signal.signal(signal.SIGHUP, signal.SIG_DFL)"
+    code = f"{hears}; {own}; from gan_trainer.cli import main; sys.exit(main(['--config', {str(file)!r}]))"
+    stdin = far if "terminal" in way else subprocess.DEVNULL
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=trainer_environment(), stdin=stdin, stdout=far, stderr=far,
+        start_new_session=True, close_fds=True,
+    ) as process:  # fmt: skip
+        os.close(far)
+        seen = b""
+        while not re.search(rb"20/1000000", seen):
+            seen += os.read(near, 4096)
+        os.close(near)
+        assert process.wait(PATIENCE) == 0
     assert kept_state(tmp_path / "run")["step"] >= 20
 
 

@@ -140,7 +140,7 @@ def test_work_whose_answer_was_lost_is_known_as_that_of_this_run(site: Site) -> 
 
 
 RESUME = "`scontrol update NodeName=n1 State=RESUME`"
-UNCORDON = f"`kubectl uncordon n1 && kubectl annotate node n1 {NOTE}-`"
+UNCORDON = f" && kubectl uncordon n1 && kubectl annotate node n1 {NOTE}-`"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ UNCORDON = f"`kubectl uncordon n1 && kubectl annotate node n1 {NOTE}-`"
         ("kubernetes", ["drain"], 2, UNCORDON),
         ("kubernetes", ["drain"], 3, UNCORDON),
         ("kubernetes", ["drain", "return"], 5, UNCORDON),
-        ("command", ["drain"], 1, "/online`"),
+        ("command", ["drain"], 1, "`GPUWRIGHT_NODE=n1 GPUWRIGHT_REASON='gpuwright: planned work: "),
         ("command", ["drain", "return"], 2, "/online`"),
     ],
 )
@@ -165,6 +165,13 @@ def test_a_long_loss_of_the_controller_fails_the_node_and_names_the_way_back(
     assert re.search(r"unreachable=0 +failed=1", site.log) and "[drain.node]" in site.text, site.log
     assert said in site.text and "ssh: lost" in site.text, site.log
     assert len(site.results) == len(steps) - 1, "the step that is lost is the last one"
+
+
+def test_a_node_that_has_kept_the_reason_of_earlier_work_is_drained(site: Site) -> None:
+    """As one that is down: of the same work, the reason is the same text."""
+    site.slurm.node("n1", "down", PLANNED)
+    assert site.play("drain", drain_by="slurm") == 0, site.log
+    assert site.slurm.drained() == ["n1"] and "State=DRAIN" in site.slurm.updates()[-1]
 
 
 @pytest.mark.parametrize("scheduler", ["slurm", "kubernetes", "command"])

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from .program_path import inherited, left_out, search_folders
@@ -100,11 +100,10 @@ def run_bounded(
         with child.stdout, child.stderr:
             output, state = _collect(child, deadline, limit_bytes)
     except BaseException as error:
-        if child is not None:
-            # It has its own session, so Ctrl-C did not reach it.
+        if child is not None and stop_signal == signal.SIGKILL:
+            # It has its own session, so Ctrl-C did not reach it. What must not end halfway ends by itself.
             _signal_group(child, stop_signal)
-            raise
-        if not isinstance(error, NOT_STARTED):
+        if child is not None or not isinstance(error, NOT_STARTED):
             raise
         problem = f"{executable} cannot be run: {getattr(error, 'strerror', None) or error}"
         return Finished(None, "", "", False, False, False, problem)
@@ -127,21 +126,22 @@ def interruption_held() -> Iterator[None]:
     could stop then. A program that is started here has the default handlers, as every program has. Python calls
     handlers in the main thread alone, so there is nothing to hold in another one, nor without a handler.
     """
-    handlers = {number: signal.getsignal(number) for number in INTERRUPTIONS}
+    handlers = {int(number): signal.getsignal(number) for number in INTERRUPTIONS}
     own = {number: handler for number, handler in handlers.items() if callable(handler)}
     if not own or threading.current_thread() is not threading.main_thread():
         yield
         return
     arrived: List[Tuple[int, Any]] = []
-    for number in own:
-        signal.signal(number, lambda number, frame: arrived.append((number, frame)))
     try:
-        yield
+        # All are put back, even if one of them raises in the middle.
+        with ExitStack() as put_back:
+            for number, handler in own.items():
+                put_back.callback(signal.signal, number, handler)
+                signal.signal(number, lambda number, frame: arrived.append((number, frame)))
+            yield
     finally:
-        for number, handler in own.items():
-            signal.signal(number, handler)
-        if arrived:
-            own[signal.Signals(arrived[0][0])](*arrived[0])
+        for number, frame in arrived:
+            own[number](number, frame)
 
 
 def _start(

@@ -211,6 +211,36 @@ def test_an_interruption_stops_the_program_with_its_helpers(moment: str, monkeyp
     assert children[0].wait(20) == -signal.SIGKILL
 
 
+def test_an_interruption_lets_a_transaction_end_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupt(*_words) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bounded, "_collect", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_bounded(shell(f"sleep 0.3; touch {tmp_path}/done"), 60, stop_signal=signal.SIGTERM)
+    assert wait_until((tmp_path / "done").exists)
+
+
+def test_of_several_signals_none_is_lost_and_all_handlers_are_put_back() -> None:
+    told: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        told.append(number)
+
+    before = {number: signal.signal(number, note) for number in bounded.INTERRUPTIONS}
+    own = {number: signal.getsignal(number) for number in before}
+    try:
+        with bounded.interruption_held():
+            for number in before:
+                signal.raise_signal(number)
+            assert told == []
+        assert told == list(before)
+        assert {number: signal.getsignal(number) for number in before} == own
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_a_thread_starts_programs_too():
     answers: list[bounded.Finished] = []
     thread = threading.Thread(target=lambda: answers.append(run_bounded(["echo", "x"], 20)))

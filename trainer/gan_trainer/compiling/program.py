@@ -13,9 +13,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -113,7 +114,8 @@ def run_child(command: list[str], environment: dict[str, str], seconds: float) -
     except BaseException as error:
         # It has its own session, so Ctrl-C did not reach it.
         if child is not None:
-            os.killpg(child.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
             child.communicate()
         if isinstance(error, subprocess.TimeoutExpired):
             return None, "", ""
@@ -124,14 +126,18 @@ def run_child(command: list[str], environment: dict[str, str], seconds: float) -
 @contextmanager
 def interruption_held() -> Iterator[None]:
     """Deliver Ctrl-C at the end of the block: before Popen returns, nobody knows the process that it has started."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
     # A mask would hold it back in this thread only, and PyTorch has others.
     arrived: list[FrameType | None] = []
-    handler = signal.signal(signal.SIGINT, lambda number, frame: arrived.append(frame))
     try:
+        signal.signal(signal.SIGINT, lambda number, frame: arrived.append(frame))
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-        if arrived and callable(handler):
+        if arrived:
             handler(signal.SIGINT, arrived[0])
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Pattern, Sequence
 
 from ...host.bounded import interruption_held
@@ -119,7 +120,8 @@ def _call(command: Sequence[str], environment: Mapping[str, str], output: int, b
     except BaseException:
         # It has its own session, so Ctrl-C did not reach it.
         if child is not None:
-            os.killpg(child.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
             child.wait()
         raise
 

@@ -21,7 +21,17 @@ SPEC: dict[str, dict[str, Any]] = {
     "problems": {"type": "list", "elements": "str", "default": []},
 }
 PREFIX = "kickstart_"
+
+
+def text(value: Any) -> str:
+    """As check_type_int and the others: TypeError for what is none. A release of 8.10 without quotes is 8.1."""
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
 TYPES = {
+    "str": (text, 'text in quotes, such as "8.8"'),
     "int": (check_type_int, "a whole number"),
     "bool": (check_type_bool, "true or false"),
     "list[str]": (check_type_list, "a list, such as [one, two]"),

@@ -141,7 +141,20 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     content = {} if content is None else content
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected keys and values, found {type(content).__name__}")
-    return make_config({**content, **dict(map(parse_override, overrides))})
+    return given_config({**content, **dict(map(parse_override, overrides))})
+
+
+def given_config(values: dict[str, Any]) -> Config:
+    """As make_config, of what a person gives. A checkpoint may have paths that are refused here, such as ~/runs."""
+    paths = {key: values.get(key) for key in ("data", "run_dir", "cache_dir", "distance_features")}
+    faults = [
+        f"{key}: {path!r} has what only a shell replaces; allowed: the whole path (./{path} for a folder of that name)"
+        for key, path in paths.items()
+        if isinstance(path, str) and path.startswith(("~", "$"))
+    ]
+    if faults:
+        raise ConfigError("\n".join(faults))
+    return make_config(values)
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -172,10 +185,6 @@ def contradictions(config: Config) -> list[str]:
     """Values that are valid separately but impossible together."""
     size, parts = config.batch_size, config.accumulate
     faults = [f"{key}: must not be empty" for key in ("data", "run_dir") if not getattr(config, key)]
-    for key in ("data", "run_dir", "cache_dir", "distance_features"):
-        path = getattr(config, key)
-        if path.startswith(("~", "$")):
-            faults.append(f"{key}: {path!r} has what only a shell replaces; allowed: the whole path")
     if config.device == "cpu" and config.precision in ("fp16", "tf32"):
         faults.append(f"precision: {config.precision!r} needs a GPU, device is 'cpu'; allowed there: auto, fp32, bf16")
     needs_gpu = [key for key in ("cuda_graphs", "auto_batch") if getattr(config, key)]

@@ -70,10 +70,11 @@ def failure_text(result: Mapping[str, Any]) -> str:
     if isinstance(message, list):
         message = " ".join(str(part) for part in message)
     text = printable(message)
-    first = printable(str(message).strip().partition("\n")[0])
-    if len(text) > LONGEST_FAILURE and first.endswith(":"):
-        # A list, which stands above as it was printed when the task failed.
-        return f"{first[:-1]}, which are listed above"
+    first, *others = str(message).strip().splitlines() or [""]
+    listed = len(others) > 1 and all(line.startswith("- ") for line in others[:-1])
+    if len(text) > LONGEST_FAILURE and first.endswith(":") and listed:
+        # A list of ours, which stands above as it was printed when the task failed.
+        return f"{printable(first)[:-1]}, which are listed above"
     # These messages of Ansible only say that something failed; the program's last words say what.
     if text.startswith(("MODULE FAILURE", "non-zero return code")):
         output = str(result.get("module_stderr") or result.get("stderr") or result.get("module_stdout") or "")

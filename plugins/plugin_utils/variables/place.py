@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
 from ansible import constants as C
 from ansible import context
+from ansible.parsing.splitter import parse_kv
 
 from ..host_values import origin_of
 
@@ -25,12 +27,12 @@ def with_places(lines: Iterable[str], variables: Mapping[str, Any]) -> list[str]
 
 
 def _with_place(line: str, variables: Mapping[str, Any]) -> str:
-    name = next((word for word in re.findall(r"\w+", line) if word in variables), "")
-    if not name:
+    named = re.match(r"(?:unknown variable )?(\w+)", line)
+    name = named[1] if named else ""
+    if name not in variables:
         return line
     words = place_of(name, variables)
-    head, bracket, fault = line.rpartition(" [")
-    head, fault = (head, bracket + fault) if bracket else (line, "")
+    head, fault = re.fullmatch(r"(.*?)( \[[a-z_.]+\])?", line, re.DOTALL).groups("")  # type: ignore[union-attr]
     # One bracket: "(given: 580; set in inventory/group_vars/gpu_nodes/system.yml:3)".
     inner = head.endswith(")") and " (given: " in head
     return f"{head[:-1]}; {words}){fault}" if inner else f"{head} ({words}){fault}"
@@ -64,13 +66,25 @@ def _stands_there(file: str, line: int, name: str, value: Any) -> bool:
     except (OSError, UnicodeError, IndexError):
         return False
     told = re.fullmatch(rf"\s*[\"']?{name}[\"']?\s*:\s*([^\s#]*)\s*(#.*)?", text)
-    plain = {"true": "True", "false": "False", "yes": "True", "no": "False", "null": "None", "~": "None", "": "None"}
+    plain = {
+        "true": "True",
+        "false": "False",
+        "yes": "True",
+        "no": "False",
+        "on": "True",
+        "off": "False",
+        "null": "None",
+        "~": "None",
+        "": "None",
+    }
     return told is not None and plain.get(told[1].lower(), told[1]) == str(value)
 
 
 def _on_command_line(name: str) -> bool:
     given = [str(text) for text in context.CLIARGS.get("extra_vars") or () if str(text)[:1] != "@"]
-    return any(re.search(rf"(^|[\s{{,\"']){name}[\"']?\s*[=:]", text) for text in given)
+    # In either form that Ansible takes there.
+    forms = [yaml.safe_load(text) if text.lstrip()[:1] in "{[" else parse_kv(text) for text in given]
+    return any(name in form for form in forms)
 
 
 def _folders() -> list[str]:

@@ -71,7 +71,7 @@ def _problems_of_configs(value: Any) -> Iterator[str]:
             yield f"{where}: must be settings such as {{image_size: 128}}, or {{}} for none (given: {settings!r})"
             continue
         try:
-            trainer_config.make_config({_plain(key): _plain(setting) for key, setting in (settings or {}).items()})
+            trainer_config.given_config({_plain(key): _plain(setting) for key, setting in (settings or {}).items()})
         except trainer_config.ConfigError as error:
             for line in str(error).splitlines():
                 yield f"{where}: {line}"

@@ -174,7 +174,7 @@ def test_a_system_or_a_value_that_is_not_offered_is_one_short_refusal(play: Run,
     """Ansible's own answer was the whole argument spec, and an empty choice."""
     hosts = {
         "ub-01": {"distribution": "ubuntu", "release": "24.04"},
-        "el-01": {**A5, "boot_mib": "x", "firmware": "efi"},
+        "el-01": {**A5, "boot_mib": "x", "firmware": "efi", "release": 8.8, "keyboard": 7, "timezone": {"a": 1}},
     }
     done = play(hosts={**hosts, "fed-01": {"distribution": "fedora"}})
     words = said(done)
@@ -188,6 +188,9 @@ def test_a_system_or_a_value_that_is_not_offered_is_one_short_refusal(play: Run,
     assert 'by hand, as docs/kickstart.md says under "Ubuntu", then run site.yml [kickstart.release]' in below
     assert "kickstart_distribution: must be one of almalinux, debian, rhel, rocky (given: 'fedora')" in above
     assert above.count("kickstart_boot_mib: ") == 1 and "kickstart_boot_mib: must be a whole number" in above
+    for name in ("release", "keyboard", "timezone"):
+        assert f'kickstart_{name}: must be text in quotes, such as "8.8" [kickstart.value]' in above
+    assert "AttributeError" not in words and "TypeError" not in words
     assert "kickstart_firmware: must be one of uefi, bios (given: 'efi') [variable.value]" in above
     assert "## Ubuntu\n" in (REPOSITORY / "docs/kickstart.md").read_text()
 

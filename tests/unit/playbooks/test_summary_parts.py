@@ -106,6 +106,22 @@ def test_several_hosts_have_a_sentence_that_can_be_followed() -> None:
     assert "likewise" not in " ".join(shown(same, 80))
 
 
+def test_only_a_list_of_ours_is_left_to_what_stands_above() -> None:
+    ours = (
+        "No file was written; its variables need 9 corrections:\n" + "- kickstart_x is not set: a long sentence\n" * 12
+    )
+    assert rows.failure_text({"msg": ours + "Next: set them"}) == (
+        "No file was written; its variables need 9 corrections, which are listed above"
+    )
+    for theirs in (
+        "Depsolve Error occurred:\n Problem: package kmod-nvidia requires " + "x " * 300,
+        "Traceback (most recent call last):\n" + "  File x\n" * 60 + "KeyError: 'a'",
+        "one long line of a program: " + "x " * 300 + ":",
+    ):
+        assert "above" not in rows.failure_text({"msg": theirs})
+    assert "KeyError" in rows.failure_text({"msg": "Traceback (most recent call last):\n" + " x\n" * 300 + "KeyError"})
+
+
 def test_what_is_switched_off_is_counted() -> None:
     off = [{**check(name, "SKIP", "why"), "waived": {"by": "inventory", "reason": "why"}} for name in ("x", "y")]
     assert rows.describe_pass([*PASSED["checks"], *off]) == (

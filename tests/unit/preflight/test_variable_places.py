@@ -67,6 +67,14 @@ def test_of_two_files_the_one_that_counts_is_told_or_none(site: Path) -> None:
     assert told in ("set in late.yml:1", "to find where it is set: grep -rnw verify_expected_gpu_count .")
 
 
+def test_what_a_value_holds_is_no_variable_of_the_command_line(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ("drain_reason='swap system_driver_branch=580'", '{"site": {"verify_skip_checks": []}}')
+    monkeypatch.setattr(context, "CLIARGS", ImmutableDict({"extra_vars": given}))
+    known = read(site / "group vars/gpu_nodes.yml")
+    for name in ("system_driver_branch", "verify_skip_checks"):
+        assert place_of(name, known).startswith("set in group vars/")
+
+
 def test_a_message_has_the_place_before_its_id(site: Path) -> None:
     known = {**read(site / "group vars/gpu_nodes.yml"), "system_drivr": "x"}
     lines = [
@@ -74,11 +82,15 @@ def test_a_message_has_the_place_before_its_id(site: Path) -> None:
         "system_reboot_policy has no value [variable.value]",
         "unknown variable system_drivr, did you mean system_driver? [variable.unknown]",
         "of no variable [variable.value]",
+        "verify_skip_checks: must be such as {all: [3g.20gb]}",
     ]
+    # Variables of a site, whose names are words of a message.
+    known |= {"unknown": 1, "variable": 2, "all": 3}
     assert with_places(lines, known) == [
         "system_driver_branch: must be text (given: 580; set in group vars/gpu_nodes.yml:3) [variable.value]",
         "system_reboot_policy has no value (set in group vars/gpu_nodes.yml:5) [variable.value]",
         "unknown variable system_drivr, did you mean system_driver? "
         "(to find where it is set: grep -rnw system_drivr .) [variable.unknown]",
         "of no variable [variable.value]",
+        "verify_skip_checks: must be such as {all: [3g.20gb]} (set in group vars/gpu_nodes.yml:9)",
     ]

@@ -44,7 +44,7 @@ class Outlook:
 def quick_settings(config: Config) -> str:
     """As words of a command line, what makes this run a short one in a folder of its own; "" if nothing does."""
     smaller = {key: value for key, value in QUICK.items() if getattr(config, key) > value}
-    if not smaller or contradictions(replace(config, **smaller)):
+    if not smaller or config.burn_in_steps >= QUICK["steps"] or contradictions(replace(config, **smaller)):
         return ""
     words = [f"run_dir={config.run_dir.rstrip('/')}-quick", *(f"{key}={value}" for key, value in smaller.items())]
     return shlex.join(words)

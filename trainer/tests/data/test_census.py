@@ -62,6 +62,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
         (("dark/new/a", "dark/b", "light/a"), {}, "one kind; classes=2 learns them apart"),
         (("dark/a", "light/a"), {"cache_dir": "cache"}, "one kind; classes=2, without cache_dir, learns them apart"),
         (("dark/a", "light/a"), {"task": "flow"}, "they are trained as one kind"),
+        (("train/a", "Val/a"), {}, "they are trained as one kind"),
         (("dark/a", "light/a"), {"classes": 2}, ""),
         (("dark/a", "light/a", "loose"), {}, ""),
         (("dark/a", "dark/new/a"), {}, ""),

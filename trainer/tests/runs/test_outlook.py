@@ -53,6 +53,8 @@ def test_the_settings_are_a_configuration_and_name_only_what_is_larger() -> None
     assert quick_settings(make_config(QUICK)) == ""
     # With these, 600 steps would be refused.
     assert quick_settings(make_config({"warmup_steps": 1000})) == ""
+    # The burn-in would not come to its end.
+    assert quick_settings(make_config({"burn_in_steps": 700})) == ""
 
 
 @pytest.mark.parametrize(

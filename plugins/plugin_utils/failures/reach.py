@@ -169,8 +169,8 @@ LONGEST = 400
 # Names that are nobody's (RFC 2606), as in the inventory that comes with the toolkit; resolvers may answer for them.
 EXAMPLE = re.compile(r"(^|\.)(example(\.(com|net|org))?|invalid)\.?$", re.IGNORECASE)
 YOUR_OWN = (
-    "{name} is a name for examples: the inventory that came with the toolkit still has it. List your own servers "
-    "there instead, in a checkout in inventory/hosts.yml."
+    "{name} is a name for examples, as in the inventory that comes with the toolkit. List your own servers there "
+    "instead, in a checkout in inventory/hosts.yml."
 )
 
 

@@ -9,7 +9,7 @@ from ansible_collections.gpuwright.node.plugins.module_utils.doctor.scan.scope i
 from ansible_collections.gpuwright.node.plugins.module_utils.verdict.check import SKIP
 
 from .speed import performance_bars, smoke_bars
-from .values import NOT_READ, Report, as_list, in_words, is_number, look
+from .values import NOT_LOOKED_AT, NOT_READ, Report, as_list, in_words, is_number, look
 
 NOTABLE_CHANGE = 0.05
 GROUPS = ("Hardware", "System", "Driver", "CUDA", "Framework", "Locks")
@@ -91,7 +91,8 @@ def plan_of(report: Report) -> Any:
 
 def make_row(group: str, part: str, found: Any, planned: Any, why: Any) -> Row:
     found, planned, why = in_words(found), in_words(planned) if planned else "", in_words(why) if why else ""
-    comparable = part in COMPARED and planned and found != NOT_MEASURED
+    # What nobody has seen is not another than planned.
+    comparable = part in COMPARED and planned and not found.startswith((NOT_MEASURED, NOT_LOOKED_AT, NOT_READ))
     # The plan may be less exact than what is found: 12.9 for 12.9.1, 580.* for 580.95.05.
     begin = planned[:-1] if planned.endswith(".*") else planned
     return Row(group, part, found, planned, why, bool(comparable) and begin not in found)

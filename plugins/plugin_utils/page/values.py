@@ -9,19 +9,24 @@ from typing import Any, TypeGuard
 Report = dict[str, Any]
 
 NOT_READ = "not read"
+# A quick verification has few of the readings of a whole one.
+NOT_LOOKED_AT = "not looked at"
 LARGEST = 1e15
 MOST_OF_A_REMARK = 300
 
 
 def look(record: Any, *path: Any) -> Any:
-    """The value at `path`; None if there is none, words if it could not be read."""
-    for key in path:
+    """The value at `path`; None if there is none, words if it could not be read or nobody has looked at it."""
+    if isinstance(record, str) and record.startswith((NOT_READ, NOT_LOOKED_AT)):
+        return record
+    for depth, key in enumerate(path):
         if isinstance(record, dict) and "unreadable" in record:
             return f"{NOT_READ}: {record['unreadable']}"
         try:
             record = record[key]
         except (KeyError, IndexError, TypeError):
-            return None
+            reading = depth == 1 and path[0] == "readings" and isinstance(record, dict)
+            return NOT_LOOKED_AT if reading else None
     if isinstance(record, dict) and "unreadable" in record:
         return f"{NOT_READ}: {record['unreadable']}"
     return record

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -152,7 +152,7 @@ def _problems_of_value(name: str, value: Any, spec: Mapping[str, Any]) -> Iterat
         # In the words for what it has to be, of which the kind alone says nothing.
         yield from (f"{line}{_shown(name, value, spec)}" for line in _problems_of_structure(name, value))
         return
-    problem = _wrong_kind(wanted, value) or _refused_by_spec(name, value, spec)
+    problem = _wrong_kind(wanted, value, spec.get("choices")) or _refused_by_spec(name, value, spec)
     if problem:
         yield f"{name}: {problem}{_shown(name, value, spec)}"
         return
@@ -196,12 +196,14 @@ def _is_template(value: Any) -> bool:
     return isinstance(value, str) and TEMPLATE.search(value) is not None
 
 
-def _wrong_kind(wanted: str, value: Any) -> str:
+def _wrong_kind(wanted: str, value: Any, choices: Sequence[Any] | None = None) -> str:
     """What Ansible would convert silently: numbers into text, true into 1."""
     if wanted == "str" and not isinstance(value, str):
+        if choices:
+            return f"must be one of {', '.join(map(str, filter(None, choices)))}, as text in quotes"
         if isinstance(value, (Mapping, list, tuple)):
             return "must be text"
-        return "must be text: write it in quotes: YAML turns 8.10 into 8.1"
+        return "must be text: write it in quotes" + (": YAML turns 8.10 into 8.1" if isinstance(value, float) else "")
     if wanted in ("int", "float") and isinstance(value, bool):
         return "must be a number"
     return ""
@@ -226,7 +228,9 @@ def _check_by_name(name: str) -> Callable[[str], str] | None:
     """Problems of a value whose format follows from the end of its variable's name."""
     if name == "system_cuda_version":
         return _matches(VERSION_OR_NONE, 'must be a version such as "12.9", or none')
-    if name.endswith(("_version", "_branch")):
+    if name.endswith("_branch"):
+        return _matches(VERSION, 'must be a branch such as "580", or a version such as "580.95.05"')
+    if name.endswith("_version"):
         return _matches(VERSION, 'must be a version such as "580.95.05"')
     if name.endswith("_sha256"):
         return _matches(re.compile(r"[0-9A-Fa-f]{64}"), "must be a SHA-256 of 64 hex digits")

@@ -249,6 +249,16 @@ def test_as_built_says_what_is_not_as_planned():
     assert [row.part for row in as_built(whole()) if row.differs] == []
 
 
+def test_what_a_quick_verification_has_not_looked_at_is_neither_absent_nor_another():
+    short = report()
+    for name in ("cuda", "cudnn", "nccl", "venv"):
+        short["readings"].pop(name, None)
+    rows = {row.part: row for row in as_built(short)}
+    for part in ("CUDA toolkit", "cuDNN", "NCCL", "Python", "PyTorch"):
+        assert rows[part].found == "not looked at" and not rows[part].differs
+    assert "not looked at" in index(("a5-01", short, None, "")).text
+
+
 def test_what_an_old_report_lacks_is_said_and_not_guessed():
     record = report()
     record["performance"] = None

@@ -72,6 +72,7 @@ QUOTES = ": must be text: write it in quotes: YAML turns 8.10 into 8.1 (given: {
 DIGITS = ": must be a fingerprint of 40 hex digits without spaces (given: {})"
 A_UNIT_PATH = ": must be an absolute path without white space, quotes, % and backslashes (given: {})"
 A_VERSION = ': must be a version such as "580.95.05" (given: {})'
+A_BRANCH = ': must be a branch such as "580", or a version such as "580.95.05" (given: {})'
 UNDEFINED = " uses a variable that is not defined"
 
 
@@ -100,10 +101,11 @@ def test_a_name_that_is_none_of_ours(name: str, expected: str) -> None:
     ("name", "value", "problem"),
     [
         # -- kinds
-        ("system_driver_branch", 580, QUOTES.format(580)),
+        ("system_driver_branch", 580, ": must be text: write it in quotes (given: 580)"),
         ("system_driver_version", 550.9, QUOTES.format(550.9)),
         ("framework_pytorch_python", 3.1, QUOTES.format(3.1)),
-        ("system_driver_branch", True, QUOTES.format(True)),
+        ("system_driver_branch", True, ": must be text: write it in quotes (given: True)"),
+        ("system_reboot_policy", True, ": must be one of auto, allowed, never, as text in quotes (given: True)"),
         ("system_driver_branch", ["580"], ": must be text (given: ['580'])"),
         ("system_driver_branch", None, ' has no value: write "" for none, or remove the line'),
         ("system_reboot_timeout", "soon", ": must be a whole number (given: 'soon')"),
@@ -118,7 +120,7 @@ def test_a_name_that_is_none_of_ours(name: str, expected: str) -> None:
         ("system_reboot_policy", "maybe", ": must be one of auto, allowed, never (given: 'maybe')"),
         ("system_driver_flavour", "closed", ": must be one of \"\", proprietary, open (given: 'closed')"),
         # -- what a name promises
-        ("system_driver_branch", "open-dkms", A_VERSION.format("'open-dkms'")),
+        ("system_driver_branch", "open-dkms", A_BRANCH.format("'open-dkms'")),
         ("system_driver_version", "580.", A_VERSION.format("'580.'")),
         ("system_driver_version", "580.95\n", A_VERSION.format("'580.95\\n'")),
         ("system_driver_key_fingerprint", "610C 7B14", DIGITS.format("'610C 7B14'")),

@@ -22,6 +22,8 @@ from .pixels import ALPHA, ORIENTATION, UNREADABLE
 # Images whose header is read, spread evenly over all: enough to find a rare kind, in a second on a network file system.
 LOOKED_AT = 500
 KINDS_NAMED = 5
+# Images below which augmentation is worth a try (models/augment.py).
+FEW = 10_000
 # Folders of one set that was divided.
 PARTS = {"train", "training", "val", "valid", "validation", "test", "testing"}
 
@@ -80,7 +82,15 @@ def take(config: Config) -> Census:
     lines = [f"data: {len(listing.files)} images in {config.data} ({kinds}){followed}"]
     if listing.left_out:
         lines.append(f"data: left out: {counted(listing.left_out)}; images end in {', '.join(SUFFIXES)}")
-    return Census(lines + (classes or one_kind(listing.files, config)) + look(listing.files, config), content)
+    lines += (classes or one_kind(listing.files, config)) + few(len(listing.files), config)
+    return Census(lines + look(listing.files, config), content)
+
+
+def few(count: int, config: Config) -> list[str]:
+    """A line where a discriminator soon knows all images by heart, and nothing is done about it."""
+    if count >= FEW or config.task != "gan" or config.augment != "none":
+        return []
+    return [f"data: {count} images are few: augment=ada keeps the discriminator from knowing them by heart"]
 
 
 def one_kind(files: list[Path], config: Config) -> list[str]:

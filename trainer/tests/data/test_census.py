@@ -48,11 +48,21 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     for name in ("readme.txt", "b.txt", "more.zip", "._a.png", "LABELS"):
         (tmp_path / name).write_text("no image")
     (tmp_path / "gone.png").symlink_to(tmp_path / "nowhere.png")
-    found, left_out, _looked = told(tmp_path)
+    found, left_out, *_others = told(tmp_path)
     assert found == f"data: 1 images in {tmp_path} (1 png)"
     assert left_out.startswith("data: left out: 2 .txt, 1 ")
     for reason in ("1 .zip", "1 hidden file", "1 without a suffix", "1 broken link"):
         assert reason in left_out
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [({}, True), ({"augment": "ada"}, False), ({"augment": "diff"}, False), ({"task": "flow"}, False)],
+)
+def test_few_images_are_told_with_what_helps(tmp_path: Path, settings: dict[str, Any], said: bool) -> None:
+    picture(tmp_path / "a.png")
+    lines = [line for line in told(tmp_path, **settings) if "augment=ada" in line]
+    assert bool(lines) is said and all(line.startswith("data: 1 images are few") for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_the_loader_gives_what_a_viewer_shows(folder: Path, capfd: pytest.Captur
 
 def test_the_census_counts_every_mode(folder: Path) -> None:
     config = make_config({**TINY, "data": str(folder), "batch_size": 2})
-    found, looked = describe(config)
+    found, *_others, looked = describe(config)
     assert found.startswith(f"data: {len(READABLE) + 3} images in {folder} ")
     assert looked.startswith(f"data: of {len(READABLE) + 3} looked at: {SIZE}x{SIZE} to {SIZE}x{SIZE}")
     # LAB has an A in its name, and no transparency.

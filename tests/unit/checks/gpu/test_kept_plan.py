@@ -84,7 +84,7 @@ def test_files_elsewhere_keep_the_checks_action():
     readings["permissions"].update(unsafe_count=1, unsafe=["/elsewhere/x: writable"])
     records = run_checks(readings, wanted())
     [found] = [record for record in records if record["id"] == "model.permissions"]
-    assert found["action"].startswith("Run: chown -R root:root and chmod")
+    assert found["action"].startswith("Run: sudo chown -R root:root FILE")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the role writes files of root's")

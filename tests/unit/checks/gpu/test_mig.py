@@ -142,7 +142,7 @@ BAD = (
     ({"all": "3g.20gb"}, "'3g.20gb'"),
     ({"all": ["3g20gb"]}, "3g20gb"),
     ({"all": ["1c.3g.20gb"]}, "1c.3g.20gb"),
-    ({"all": [9]}, "[9]"),
+    ({"all": [9]}, "mig.all has 9"),
     ({"all": ["1g.5gb"] * 8}, "at most 7"),
     ({"all": None}, "None"),
 )

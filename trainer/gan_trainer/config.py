@@ -12,6 +12,8 @@ from .own import is_own
 from .schema import TYPE_NAMES, check_values, describe, option
 
 SIZES = (32, 64, 128, 256, 512, 1024)
+# Ramp of the average in StyleGAN2-ADA's default configuration (Karras et al. 2020).
+RAMP = 0.05
 
 # Keys that a flow does not use.
 GAN_KEYS = (
@@ -216,6 +218,13 @@ def contradictions(config: Config) -> list[str]:
     if config.data.endswith(".tar") and config.cache_dir:
         faults.append(f"cache_dir: {config.cache_dir!r} is for a folder of images; allowed with tar shards: empty")
     return faults
+
+
+def average_ramp(config: Config) -> float:
+    """ema_rampup, or what stands for -1: a burn-in has a ramp of its own."""
+    if config.ema_rampup >= 0.0:
+        return config.ema_rampup
+    return 0.0 if config.burn_in_steps else RAMP
 
 
 def impossible_on_gpus(config: Config, world: int) -> list[str]:

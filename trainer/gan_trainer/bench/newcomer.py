@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..config import Config
-from ..engine.schedule import learning_rate
+from ..engine.schedule import average_decay, learning_rate
 from ..models.losses import discriminator_loss, generator_loss
 from ..models.networks import build, update_average
 from ..precision import Precision, set_tf32
@@ -45,6 +45,7 @@ class NewcomersLoop:
         self.d_optimizer = torch.optim.Adam(self.discriminator.parameters(), rates[1], betas)
         self.noise = torch.Generator(device).manual_seed(config.seed)
         self.losses = torch.zeros(2)
+        self.steps_done = 0
 
     def step(self, images: Tensor) -> None:
         if self.float_on_host:
@@ -66,7 +67,8 @@ class NewcomersLoop:
         g_loss.backward()
         self.g_optimizer.step()
 
-        update_average(self.average, self.generator, self.config.ema_decay)
+        self.steps_done += 1
+        update_average(self.average, self.generator, average_decay(self.config, self.steps_done))
         if self.read_losses:
             self.read = d_loss.item(), g_loss.item(), logits[0].mean().item()
         self.losses = torch.stack((d_loss.detach(), g_loss.detach()))

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import math
 
-from ..config import Config
+from ..config import Config, average_ramp
 
 # The batch for which lr_generator and lr_discriminator are meant.
 BASE_BATCH = 32
-# Of StyleGAN2-ADA's default configuration (Karras et al. 2020).
-RAMP = 0.05
 
 
 def scale_to_batch(config: Config, base: float) -> float:
@@ -53,13 +51,6 @@ def learning_rate(config: Config, base: float, step: int) -> float:
 def second_beta(config: Config, step: int) -> float:
     """Adam's beta2 in `step`."""
     return config.burn_in_beta2 + (config.beta2 - config.burn_in_beta2) * burn_in(config, step)
-
-
-def average_ramp(config: Config) -> float:
-    """ema_rampup, or what stands for -1: a burn-in has a ramp of its own."""
-    if config.ema_rampup >= 0.0:
-        return config.ema_rampup
-    return 0.0 if config.burn_in_steps else RAMP
 
 
 def average_decay(config: Config, step: int) -> float:

@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields, replace
 from typing import Any, Callable
 
-from ..config import Config
-from ..engine.schedule import average_ramp
+from ..config import Config, average_ramp
 from ..errors import UsageError
 from ..own import is_own
 from .checkpoint import CheckpointError
